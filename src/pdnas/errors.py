@@ -1,0 +1,39 @@
+"""The errors that pdnas raises on purpose: each is one sentence that says what to do."""
+
+from pydantic import ValidationError
+
+
+class PdnasError(Exception):
+    """Base of every error of this package; the command line prints it and exits with code 2."""
+
+
+class UnknownNameError(PdnasError):
+    """A name that no registry, task list or flag knows."""
+
+
+class ArchitectureError(PdnasError):
+    """An architecture, or a space of them, that contradicts itself."""
+
+
+class TaskError(PdnasError):
+    """Data that cannot be read, or that do not form a task."""
+
+
+class RecipeError(PdnasError):
+    """A training recipe that cannot be followed."""
+
+
+class RunError(PdnasError):
+    """A run directory that cannot be written or read."""
+
+
+class DeviceError(PdnasError):
+    """A device that this machine does not have."""
+
+
+def first_complaint(error: ValidationError) -> str:
+    """The first problem that pydantic found, as the end of a sentence: ``blocks.0.heads: ...``."""
+    problem = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in problem["loc"])
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message

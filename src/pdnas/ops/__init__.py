@@ -1,0 +1,43 @@
+"""Candidates for each slot of a block, one file per slot, and the sparse products under them."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pdnas.ops.activation import ACTIVATIONS
+from pdnas.ops.adjacency import Adjacency
+from pdnas.ops.aggregation import AGGREGATIONS
+from pdnas.ops.attention import ATTENTIONS
+from pdnas.ops.base import Dims, Op
+from pdnas.ops.combine import COMBINES
+from pdnas.ops.features import Features, SparseFeatures
+from pdnas.ops.heads import HEADS
+from pdnas.ops.transform import TRANSFORMS
+from pdnas.registry import Registry
+
+SLOTS: Mapping[str, Registry[Any, Any]] = MappingProxyType(
+    {
+        "expansion": TRANSFORMS,
+        "attention": ATTENTIONS,
+        "heads": HEADS,
+        "aggregation": AGGREGATIONS,
+        "combine": COMBINES,
+        "activation": ACTIVATIONS,
+    }
+)
+"""Every slot of a block and the registry of its ops, in the order in which a block applies them."""
+
+__all__ = [
+    "ACTIVATIONS",
+    "AGGREGATIONS",
+    "ATTENTIONS",
+    "COMBINES",
+    "HEADS",
+    "SLOTS",
+    "TRANSFORMS",
+    "Adjacency",
+    "Dims",
+    "Features",
+    "Op",
+    "SparseFeatures",
+]

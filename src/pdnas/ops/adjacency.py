@@ -1,0 +1,186 @@
+r"""A graph as the ops see it: edges sorted by target, in compressed rows, made once per graph.
+
+Edge :math:`j \to i` carries a message from its source :math:`j` to its target :math:`i`, as in
+PyG's ``edge_index = [sources, targets]``. Everything that is indexed by edge follows the sorted
+order of this class, not that of the ``edge_index`` it came from.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from pdnas.ops.csr import Csr, csr_inner, csr_matmul, csr_max
+
+
+class Adjacency:
+    """The neighborhoods of a graph of ``N`` nodes and ``E`` edges.
+
+    Args:
+        pattern: Targets as rows, sources as columns, ``[N, N]``.
+    """
+
+    def __init__(self, pattern: Csr) -> None:
+        self.pattern = pattern
+        self._per_heads: dict[int, Csr] = {1: pattern}
+
+    @classmethod
+    def from_edge_index(cls, edge_index: Tensor, num_nodes: int) -> "Adjacency":
+        """From ``[2, E]`` in any order; parallel edges and self-loops are kept as they are."""
+        by_target = torch.argsort(edge_index[1], stable=True)
+        sources, targets = edge_index[:, by_target]
+        return cls(Csr.from_rows(targets, sources, (num_nodes, num_nodes)))
+
+    @property
+    def num_nodes(self) -> int:
+        return self.pattern.num_rows
+
+    @property
+    def num_edges(self) -> int:
+        return self.pattern.nnz
+
+    @cached_property
+    def sources(self) -> Tensor:
+        """Source of each edge, ``[E]``."""
+        return self.pattern.cols.long()
+
+    @cached_property
+    def targets(self) -> Tensor:
+        """Target of each edge, ``[E]``, sorted."""
+        return self.pattern.rows()
+
+    @cached_property
+    def in_degree(self) -> Tensor:
+        """Edges that arrive at each node, ``[N]``."""
+        return self.pattern.rowptr.diff()
+
+    @cached_property
+    def out_degree(self) -> Tensor:
+        """Edges that leave each node, ``[N]``."""
+        return self.pattern.transposed[0].rowptr.diff()
+
+    @cached_property
+    def with_self_loops(self) -> "Adjacency":
+        """This graph with exactly one self-loop at every node."""
+        nodes = torch.arange(self.num_nodes, device=self.sources.device)
+        other = self.sources != self.targets
+        edges = torch.stack([self.sources[other], self.targets[other]])
+        loops = torch.stack([nodes, nodes])
+        return Adjacency.from_edge_index(torch.cat([edges, loops], dim=1), self.num_nodes)
+
+    @cached_property
+    def gcn_weights(self) -> Tensor:
+        r""":math:`1 / \sqrt{d_i d_j}` per edge, ``[E]``: in-degree of the target, out-degree of the source."""
+        product = self.in_degree[self.targets] * self.out_degree[self.sources]
+        return product.to(torch.get_default_dtype()).rsqrt()
+
+    @cached_property
+    def unit_weights(self) -> Tensor:
+        """1 per edge, ``[E]``."""
+        return torch.ones(self.num_edges, device=self.pattern.cols.device)
+
+    def at_sources(self, x: Tensor) -> Tensor:
+        """What each edge's source holds, ``[N, ...] -> [E, ...]``."""
+        result: Tensor = _Gather.apply(self.sources, self._edges_by_source, x)
+        return result
+
+    def at_targets(self, x: Tensor) -> Tensor:
+        """What each edge's target holds, ``[N, ...] -> [E, ...]``."""
+        result: Tensor = _Gather.apply(self.targets, self._edges_by_target, x)
+        return result
+
+    def sum_edges(self, messages: Tensor) -> Tensor:
+        """Sum of what the edges carry to each target, ``[E, H] -> [N, H]``."""
+        unit = self.unit_weights.to(messages.dtype)
+        return csr_matmul(self._edges_by_target, unit, messages)
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        r""":math:`e^{s_{ij}} / \sum_{k \in N(i)} e^{s_{ik}}`, per head, ``[E, H] -> [E, H]``."""
+        result: Tensor = _EdgeSoftmax.apply(self, scores)
+        return result
+
+    def inner_products(self, at_target: Tensor, at_source: Tensor) -> Tensor:
+        r""":math:`\langle u_i, v_j \rangle` on each edge, per head, ``[N, H, C] x 2 -> [E, H]``."""
+        pattern = self._pattern_of(at_target.size(1))
+        products = csr_inner(pattern, _stack(at_target), _stack(at_source))
+        return products.view(-1, self.num_edges).t()
+
+    def weighted_sum(self, weights: Tensor, x: Tensor) -> Tensor:
+        r""":math:`\sum_{j \in N(i)} a_{ij} x_j` per head, ``[E, H], [N, H, C] -> [N, H, C]``."""
+        values = weights.t().reshape(-1).to(x.dtype)
+        return _unstack(csr_matmul(self._pattern_of(x.size(1)), values, _stack(x)), x)
+
+    def weighted_max(self, weights: Tensor, x: Tensor) -> Tensor:
+        r""":math:`\max_{j \in N(i)} a_{ij} x_j` per head and channel; 0 for a node without neighbors."""
+        values = weights.t().reshape(-1).to(x.dtype)
+        return _unstack(csr_max(self._pattern_of(x.size(1)), values, _stack(x)), x)
+
+    def to(self, device: torch.device | str) -> "Adjacency":
+        return Adjacency(self.pattern.to(device))
+
+    def _pattern_of(self, heads: int) -> Csr:
+        """The pattern of all heads, one below the other, ``[H N, H N]``."""
+        if heads not in self._per_heads:
+            self._per_heads[heads] = self.pattern.block_diagonal(heads)
+        return self._per_heads[heads]
+
+    @cached_property
+    def _edges_by_target(self) -> Csr:
+        """Which edges arrive at each node, ``[N, E]``."""
+        edges = torch.arange(self.num_edges, device=self.pattern.cols.device)
+        return Csr.from_pointers(self.pattern.rowptr, edges, self.num_edges)
+
+    @cached_property
+    def _edges_by_source(self) -> Csr:
+        """Which edges leave each node, ``[N, E]``."""
+        pattern, order = self.pattern.transposed
+        return Csr.from_pointers(pattern.rowptr, order, self.num_edges)
+
+
+def _stack(x: Tensor) -> Tensor:
+    """Head by head below each other, ``[N, H, C] -> [H N, C]``."""
+    return x.transpose(0, 1).reshape(-1, x.size(2))
+
+
+def _unstack(stacked: Tensor, like: Tensor) -> Tensor:
+    """The inverse of :func:`_stack`."""
+    nodes, heads, channels = like.shape
+    return stacked.view(heads, nodes, channels).transpose(0, 1)
+
+
+class _Gather(torch.autograd.Function):
+    """``x[index]``, whose gradient is a sum over edges: a CSR product instead of a scatter."""
+
+    @staticmethod
+    def forward(ctx: Any, index: Tensor, edges_by_node: Csr, x: Tensor) -> Tensor:
+        ctx.edges_by_node = edges_by_node
+        return x.index_select(0, index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor]:
+        unit = grad.new_ones(grad.size(0))
+        summed = csr_matmul(ctx.edges_by_node, unit, grad.flatten(1))
+        return None, None, summed.view(-1, *grad.shape[1:])
+
+
+class _EdgeSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, graph: Adjacency, scores: Tensor) -> Tensor:
+        offsets = graph.pattern.rowptr.long()
+        largest = torch.segment_reduce(scores, "max", offsets=offsets, axis=0)
+        weights = (scores - largest.index_select(0, graph.targets)).exp_()
+        weights /= graph.sum_edges(weights).index_select(0, graph.targets)
+        ctx.graph = graph
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        graph, (weights,) = ctx.graph, ctx.saved_tensors
+        grad = grad * weights
+        total = graph.sum_edges(grad).index_select(0, graph.targets)
+        return None, grad - weights * total

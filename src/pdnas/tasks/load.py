@@ -1,0 +1,55 @@
+"""From what the user writes to a task."""
+
+import os
+from pathlib import Path
+
+from pdnas.errors import TaskError
+from pdnas.registry import unknown
+from pdnas.tasks.source import FORMATS, NAMED, SCHEMES, ReadOptions, Source
+from pdnas.tasks.task import GraphTask
+
+DATA_ROOT = "PDNAS_DATA"
+"""Environment variable that names the folder with data sets."""
+
+
+def load_task(
+    name: str | Path = "citeseer",
+    *,
+    split: str | None = None,
+    split_seed: int | None = None,
+    metric: str | None = None,
+    data_root: str | Path | None = None,
+    normalize: bool | None = None,
+    undirected: bool | None = None,
+) -> GraphTask:
+    """Load a task by name, such as ``citeseer`` or ``pyg:Amazon/Photo``, or from the user's files.
+
+    Args:
+        name: A known task, ``pyg:Class/name``, or a path to a ``.pt``, an ``.npz`` or a folder.
+        split: ``random``, or a split that the data bring; by default the first of these.
+        split_seed: Which of the splits of that name.
+        metric: By default ``accuracy``, or ``micro-f1`` for many labels per node.
+        data_root: Where to look for data sets before downloading; by default ``PDNAS_DATA``.
+        normalize: Scale each node's features to sum to one; by default for citation graphs only.
+        undirected: Add the reverse of every edge; by default for tables only.
+    """
+    root = data_root or os.environ.get(DATA_ROOT)
+    options = ReadOptions(Path(root) if root else None, normalize, undirected)
+    source = read_source(str(name), options)
+    return GraphTask.from_source(source, split=split, split_seed=split_seed, metric=metric)
+
+
+def read_source(name: str, options: ReadOptions) -> Source:
+    """The graphs and labels behind a name or a path."""
+    if name in NAMED:
+        return NAMED[name].read(options)
+    scheme, colon, rest = name.partition(":")
+    if colon and scheme in SCHEMES:
+        return SCHEMES[scheme](rest, options)
+    path = Path(name)
+    form = "folder" if path.is_dir() else path.suffix
+    if path.exists() or form in FORMATS or path.parent != Path():
+        if not path.exists():
+            raise TaskError(f"There is no file or folder '{name}'; check the path.")
+        return FORMATS[form](path, options)
+    raise unknown("task", name, [*NAMED, *(f"{scheme}:..." for scheme in SCHEMES), "a path"])

@@ -1,0 +1,269 @@
+"""Graphs with labels, as a data source reads them, and the registries of such sources."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from pdnas.errors import TaskError
+from pdnas.ops.adjacency import Adjacency
+from pdnas.ops.features import Features, SparseFeatures, compact
+from pdnas.registry import Registry, unknown
+from pdnas.tasks.splits import PARTS, Split, mask_split, random_split
+
+Kind = Literal["single-label", "multi-label", "binary"]
+Metric = Literal["accuracy", "micro-f1", "macro-f1", "roc-auc"]
+
+UNLABELLED = -1
+"""The label of a node whose class is not known."""
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """One graph with the labels of its nodes.
+
+    Args:
+        x: Features, ``[N, F]``.
+        edge_index: Sources and targets, ``[2, E]``; an undirected edge stands in both directions.
+        y: Classes ``[N]``, -1 where unknown, or for many labels per node zeros and ones ``[N, K]``.
+    """
+
+    x: Features
+    edge_index: Tensor
+    y: Tensor
+
+    @property
+    def num_nodes(self) -> int:
+        return self.x.shape[0]
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The sorted edges, made at first use."""
+        return Adjacency.from_edge_index(self.edge_index, self.num_nodes)
+
+    def to(self, device: torch.device | str) -> "Graph":
+        return Graph(self.x.to(device), self.edge_index.to(device), self.y.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What a data source reads: everything of a task but the choice of split and metric.
+
+    Args:
+        name: How the user named it.
+        graphs: One graph, or several.
+        class_names: One per class or label.
+        kind: One class per node, several labels per node, or a yes-or-no question.
+        splits: The splits that come with the data, by name: masks over nodes, ``[N]`` or
+            ``[N, S]``, or for several graphs the graphs' indices.
+        metric: The metric that the data's authors use, where it is not the kind's default.
+        node_ids: The user's own names of the nodes of a single graph, if there are any.
+        note: What must be said wherever a figure on these data is printed.
+    """
+
+    name: str
+    graphs: tuple[Graph, ...]
+    class_names: tuple[str, ...]
+    kind: Kind
+    splits: dict[str, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
+    metric: Metric | None = None
+    node_ids: tuple[str, ...] = ()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for number, graph in enumerate(self.graphs):
+            place = f"'{self.name}'" + (f", graph {number}" if len(self.graphs) > 1 else "")
+            _check_graph(graph, place, self.kind, len(self.class_names))
+
+    def split(self, name: str | None = None, seed: int | None = None) -> Split:
+        """The split of that name; by default the data's own, or ``random`` where there is none.
+
+        Args:
+            name: ``random``, or one that comes with the data.
+            seed: Which of the splits of that name.
+        """
+        if name is None:
+            name = next(iter(self.splits), "random")
+        if name == "random":
+            return random_split(self._labelled, 0 if seed is None else seed, unit=self._unit)
+        if name not in self.splits:
+            raise unknown("split", name, [*self.splits, "random"])
+        train, val, test = self.splits[name]
+        if self._unit == "graph":
+            return Split(name, train, val, test, unit="graph")
+        known = self._labelled_mask
+        masks = (_only(train, known), _only(val, known), _only(test, known))
+        return mask_split(name, masks, seed)
+
+    @property
+    def _unit(self) -> Literal["node", "graph"]:
+        return "node" if len(self.graphs) == 1 else "graph"
+
+    @property
+    def _labelled_mask(self) -> Tensor:
+        y = self.graphs[0].y
+        return y != UNLABELLED if y.dim() == 1 else torch.ones(y.size(0), dtype=torch.bool)
+
+    @property
+    def _labelled(self) -> Tensor:
+        if self._unit == "graph":
+            return torch.arange(len(self.graphs))
+        return self._labelled_mask.nonzero().flatten()
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read data, beside where they are.
+
+    Args:
+        data_root: Folder that holds data sets for PyG's classes, before anything is downloaded.
+        normalize: Scale each node's features to sum to one; ``None`` leaves it to the source.
+        undirected: Add the reverse of every edge; ``None`` leaves it to the source.
+    """
+
+    data_root: Path | None = None
+    normalize: bool | None = None
+    undirected: bool | None = None
+
+
+@dataclass(frozen=True)
+class NamedTask:
+    """A task that is called by its name alone.
+
+    Args:
+        read: Reads it.
+        about: One line for the list of tasks.
+    """
+
+    read: Callable[[ReadOptions], Source]
+    about: str
+
+
+NAMED: Registry[str, NamedTask] = Registry("task")
+"""Tasks by name: ``citeseer``."""
+
+SCHEMES: Registry[str, Callable[[str, ReadOptions], Source]] = Registry("kind of task")
+"""Families of tasks by prefix: ``pyg`` reads ``pyg:Amazon/Photo``, given ``Amazon/Photo``."""
+
+FORMATS: Registry[str, Callable[[Path, ReadOptions], Source]] = Registry("file format")
+"""The user's own data by the ending of the path, ``.npz``, or ``folder``."""
+
+
+def source_from_data(
+    data: Data,
+    name: str,
+    *,
+    class_names: tuple[str, ...] | None = None,
+    metric: Metric | None = None,
+    split_name: str = "own",
+    normalize: bool = False,
+) -> Source:
+    """Read a PyG ``Data``; sparse features stay sparse and labels tell the kind of task.
+
+    Args:
+        data: With ``x``, ``edge_index`` and ``y``; ``train_mask``, ``val_mask`` and ``test_mask``
+            of shape ``[N]`` or ``[N, S]`` become the split ``split_name``.
+        name: What messages and results call it.
+        class_names: By default the numbers of the classes.
+        metric: See :class:`Source`.
+        split_name: What to call the split of the masks.
+        normalize: Scale each node's features to sum to one.
+    """
+    for field_name in ("x", "edge_index", "y"):
+        if not isinstance(getattr(data, field_name, None), Tensor):
+            raise TaskError(
+                f"'{name}' has no tensor '{field_name}'; a task needs x, edge_index and y."
+            )
+    assert isinstance(data.x, Tensor) and isinstance(data.y, Tensor)
+    assert isinstance(data.edge_index, Tensor)
+    y = data.y.squeeze(-1) if data.y.dim() == 2 and data.y.size(1) == 1 else data.y
+    kind = kind_of(y, name)
+    y = y.float() if kind == "multi-label" else y.long()
+    if class_names is None:
+        count = y.size(1) if y.dim() == 2 else max(int(y.max()) + 1, 2)
+        class_names = tuple(str(number) for number in range(count))
+    x = data.x if data.x.is_sparse or data.x.layout == torch.sparse_csr else data.x.float()
+    _check_finite(x, name)
+    graph = Graph(_features(x, normalize), data.edge_index.long(), y)
+    masks = tuple(getattr(data, f"{part}_mask", None) for part in ("train", "val", "test"))
+    splits = {}
+    if all(isinstance(mask, Tensor) for mask in masks):
+        train, val, test = (mask.bool() for mask in masks if isinstance(mask, Tensor))
+        splits[split_name] = (train, val, test)
+    return Source(name, (graph,), class_names, kind, splits, metric)
+
+
+def kind_of(y: Tensor, name: str) -> Kind:
+    """Which kind of task labels of this shape and these values pose."""
+    if y.numel() == 0:
+        raise TaskError(f"'{name}' has no labels; a task needs a label for some of its nodes.")
+    if y.dim() == 2:
+        return "multi-label"
+    if y.dim() != 1:
+        raise TaskError(
+            f"The labels of '{name}' have shape {list(y.shape)}; give [nodes] for one class per "
+            "node or [nodes, labels] for many."
+        )
+    if y.is_floating_point() and not torch.equal(y, y.round()):
+        raise TaskError(
+            f"The labels of '{name}' are not whole numbers; pdnas classifies nodes, so give "
+            "classes 0, 1, 2, ... or, in a table, names."
+        )
+    return "binary" if int(y.max()) <= 1 else "single-label"
+
+
+def _features(x: Tensor, normalize: bool) -> Features:
+    features = compact(x)
+    if not normalize:
+        return features
+    if isinstance(features, Tensor):
+        return features / features.sum(1, keepdim=True).clamp(min=1)
+    rows = features.pattern.rows()
+    sums = features.values.new_zeros(features.shape[0]).index_add_(0, rows, features.values)
+    return SparseFeatures(features.pattern, features.values / sums.clamp(min=1)[rows])
+
+
+def _check_graph(graph: Graph, place: str, kind: Kind, num_classes: int) -> None:
+    """Refuse what would fail later, or worse, would not."""
+    nodes, edges = graph.num_nodes, graph.edge_index
+    if edges.dim() != 2 or edges.size(0) != 2:
+        raise TaskError(f"The edges of {place} have shape {list(edges.shape)}; give [2, edges].")
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
+        worst = int(edges.max()) if int(edges.max()) >= nodes else int(edges.min())
+        raise TaskError(
+            f"An edge of {place} points to node {worst}, but its nodes are 0 to {nodes - 1}; "
+            "remove the edge or add the node."
+        )
+    _check_finite(graph.x, place)
+    if graph.y.size(0) != nodes:
+        raise TaskError(f"{place} has {nodes} nodes but {graph.y.size(0)} labels; give one each.")
+    low, high = graph.y.min(), graph.y.max()
+    if kind == "multi-label":
+        if not bool(((graph.y == 0) | (graph.y == 1)).all()):
+            raise TaskError(f"A label of {place} is {float(high):g}; labels are 0 or 1.")
+    elif int(low) < UNLABELLED or int(high) >= num_classes:
+        worst = int(high) if int(high) >= num_classes else int(low)
+        raise TaskError(
+            f"A label of {place} is {worst}, but its classes are 0 to {num_classes - 1} "
+            f"({UNLABELLED} means unknown); correct the label."
+        )
+
+
+def _check_finite(x: Features, place: str) -> None:
+    values = x.values if isinstance(x, SparseFeatures) else x
+    values = values.values() if isinstance(values, Tensor) and values.layout != torch.strided else values
+    bad = int((~torch.isfinite(values)).sum())
+    if bad:
+        raise TaskError(
+            f"{bad} feature value(s) of {place} are NaN or infinite; fill or remove them first."
+        )
+
+
+def _only(mask: Tensor, known: Tensor) -> Tensor:
+    """The mask without nodes whose class is not known."""
+    return mask & (known if mask.dim() == 1 else known.unsqueeze(1))
+

@@ -1,0 +1,99 @@
+"""What there is to learn: graphs, labels, a split and a metric."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch_geometric.data import Data
+
+from pdnas.registry import unknown
+from pdnas.tasks.source import Graph, Kind, Metric, Source, source_from_data
+from pdnas.tasks.splits import Split
+
+DEFAULT_METRIC: dict[Kind, Metric] = {
+    "single-label": "accuracy",
+    "multi-label": "micro-f1",
+    "binary": "accuracy",
+}
+
+METRICS_OF: dict[Kind, tuple[Metric, ...]] = {
+    "single-label": ("accuracy", "macro-f1"),
+    "multi-label": ("micro-f1", "macro-f1"),
+    "binary": ("accuracy", "roc-auc"),
+}
+"""The metrics that make sense for each kind of task."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphTask:
+    """Graphs, a split and a metric: all that a search or a training needs to know.
+
+    Args:
+        source: The graphs and their labels.
+        split: What is for training, validation and test.
+        metric: What counts as good; higher is better.
+    """
+
+    source: Source
+    split: Split
+    metric: Metric
+
+    @classmethod
+    def from_source(
+        cls,
+        source: Source,
+        *,
+        split: str | None = None,
+        split_seed: int | None = None,
+        metric: str | None = None,
+    ) -> "GraphTask":
+        """A task from data and the names of a split and a metric, or their defaults."""
+        chosen = metric or source.metric or DEFAULT_METRIC[source.kind]
+        allowed = METRICS_OF[source.kind]
+        if chosen not in allowed:
+            raise unknown(f"metric for a {source.kind} task", chosen, allowed)
+        return cls(source, source.split(split, split_seed), chosen)
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Data,
+        *,
+        name: str = "data",
+        split: str | None = None,
+        split_seed: int | None = None,
+        metric: str | None = None,
+    ) -> "GraphTask":
+        """A task from a PyG ``Data`` with ``x``, ``edge_index``, ``y`` and, if it has them, masks."""
+        source = source_from_data(data, name)
+        return cls.from_source(source, split=split, split_seed=split_seed, metric=metric)
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def kind(self) -> Kind:
+        return self.source.kind
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        return self.source.graphs
+
+    @property
+    def in_channels(self) -> int:
+        """Features per node."""
+        return self.graphs[0].x.shape[1]
+
+    @property
+    def out_channels(self) -> int:
+        """Logits per node: one per class or label, a single one for a binary task."""
+        return 1 if self.kind == "binary" else len(self.source.class_names)
+
+    def with_split(self, name: str | None, seed: int | None) -> "GraphTask":
+        """The same data and metric on another split."""
+        return replace(self, split=self.source.split(name, seed))
+
+    def to(self, device: torch.device | str) -> "GraphTask":
+        graphs = tuple(graph.to(device) for graph in self.graphs)
+        moved = replace(self.source, graphs=graphs)
+        return replace(self, source=moved)
