@@ -1,5 +1,6 @@
 """Node features, dense or sparse, and the two things done to them: products and dropout."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,6 +35,15 @@ class SparseFeatures:
         csr = x if x.layout == torch.sparse_csr else x.to_sparse_csr()
         pattern = Csr.from_pointers(csr.crow_indices(), csr.col_indices(), num_cols=x.size(1))
         return cls(pattern, csr.values())
+
+    @classmethod
+    def stack(cls, parts: Sequence["SparseFeatures"]) -> "SparseFeatures":
+        """Several matrices of the same width below each other."""
+        counts = torch.cat([part.pattern.rowptr.diff() for part in parts])
+        rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        cols = torch.cat([part.pattern.cols for part in parts])
+        pattern = Csr.from_pointers(rowptr, cols, parts[0].pattern.num_cols)
+        return cls(pattern, torch.cat([part.values for part in parts]))
 
     @property
     def shape(self) -> torch.Size:

@@ -47,9 +47,15 @@ def read_source(name: str, options: ReadOptions) -> Source:
     if colon and scheme in SCHEMES:
         return SCHEMES[scheme](rest, options)
     path = Path(name)
-    form = "folder" if path.is_dir() else path.suffix
-    if path.exists() or form in FORMATS or path.parent != Path():
-        if not path.exists():
-            raise TaskError(f"There is no file or folder '{name}'; check the path.")
-        return FORMATS[form](path, options)
+    try:
+        form = "folder" if path.is_dir() else path.suffix.lower()
+        if path.exists():
+            return FORMATS[form](path, options)
+    except OSError as error:
+        reason = error.strerror or error
+        raise TaskError(
+            f"'{name}' cannot be read ({reason}); check the path and its rights."
+        ) from error
+    if form in FORMATS or path.parent != Path():
+        raise TaskError(f"There is no file or folder '{name}'; check the path.")
     raise unknown("task", name, [*NAMED, *(f"{scheme}:..." for scheme in SCHEMES), "a path"])

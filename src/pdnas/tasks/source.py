@@ -1,6 +1,6 @@
 """Graphs with labels, as a data source reads them, and the registries of such sources."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import to_undirected
 
 from pdnas.errors import TaskError
 from pdnas.ops.adjacency import Adjacency
@@ -21,6 +22,10 @@ Metric = Literal["accuracy", "micro-f1", "macro-f1", "roc-auc"]
 
 UNLABELLED = -1
 """The label of a node whose class is not known."""
+
+MOST_CLASSES = 1000
+"""Classes that labels may count up to even where there are fewer nodes than that."""
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -78,6 +83,16 @@ class Source:
         for number, graph in enumerate(self.graphs):
             place = f"'{self.name}'" + (f", graph {number}" if len(self.graphs) > 1 else "")
             _check_graph(graph, place, self.kind, len(self.class_names))
+            if graph.x.shape[1] != self.graphs[0].x.shape[1]:
+                raise TaskError(
+                    f"{place} has {graph.x.shape[1]} features per node but graph 0 has "
+                    f"{self.graphs[0].x.shape[1]}; give every graph the same features."
+                )
+        if self._unit == "node":
+            for name, masks in self.splits.items():
+                _check_masks(
+                    masks, f"the split '{name}' of '{self.name}'", self.graphs[0].num_nodes
+                )
 
     def split(self, name: str | None = None, seed: int | None = None) -> Split:
         """The split of that name; by default the data's own, or ``random`` where there is none.
@@ -161,6 +176,7 @@ def source_from_data(
     metric: Metric | None = None,
     split_name: str = "own",
     normalize: bool = False,
+    undirected: bool = False,
 ) -> Source:
     """Read a PyG ``Data``; sparse features stay sparse and labels tell the kind of task.
 
@@ -172,29 +188,63 @@ def source_from_data(
         metric: See :class:`Source`.
         split_name: What to call the split of the masks.
         normalize: Scale each node's features to sum to one.
+        undirected: Add the reverse of every edge.
     """
-    for field_name in ("x", "edge_index", "y"):
-        if not isinstance(getattr(data, field_name, None), Tensor):
-            raise TaskError(
-                f"'{name}' has no tensor '{field_name}'; a task needs x, edge_index and y."
-            )
-    assert isinstance(data.x, Tensor) and isinstance(data.y, Tensor)
-    assert isinstance(data.edge_index, Tensor)
-    y = data.y.squeeze(-1) if data.y.dim() == 2 and data.y.size(1) == 1 else data.y
-    kind = kind_of(y, name)
-    y = y.float() if kind == "multi-label" else y.long()
-    if class_names is None:
-        count = y.size(1) if y.dim() == 2 else max(int(y.max()) + 1, 2)
-        class_names = tuple(str(number) for number in range(count))
-    x = data.x if data.x.is_sparse or data.x.layout == torch.sparse_csr else data.x.float()
-    _check_finite(x, name)
-    graph = Graph(_features(x, normalize), data.edge_index.long(), y)
-    masks = tuple(getattr(data, f"{part}_mask", None) for part in ("train", "val", "test"))
     splits = {}
+    masks = [getattr(data, f"{part}_mask", None) for part in PARTS]
     if all(isinstance(mask, Tensor) for mask in masks):
-        train, val, test = (mask.bool() for mask in masks if isinstance(mask, Tensor))
+        train, val, test = (torch.as_tensor(mask).bool() for mask in masks)
         splits[split_name] = (train, val, test)
-    return Source(name, (graph,), class_names, kind, splits, metric)
+    return source_from_graphs(
+        [data],
+        name,
+        class_names=class_names,
+        metric=metric,
+        splits=splits,
+        normalize=normalize,
+        undirected=undirected,
+    )
+
+
+def source_from_graphs(
+    graphs: Sequence[Data],
+    name: str,
+    *,
+    class_names: tuple[str, ...] | None = None,
+    metric: Metric | None = None,
+    splits: dict[str, tuple[Tensor, Tensor, Tensor]] | None = None,
+    normalize: bool = False,
+    undirected: bool = False,
+) -> Source:
+    """Read one or several PyG ``Data`` that share features and labels.
+
+    Args:
+        graphs: Each with ``x``, ``edge_index`` and ``y``.
+        name: What messages and results call them.
+        class_names: By default the numbers of the classes.
+        metric: See :class:`Source`.
+        splits: See :class:`Source`.
+        normalize: Scale each node's features to sum to one.
+        undirected: Add the reverse of every edge.
+    """
+    labels = [_labels(data, name) for data in graphs]
+    if len({y.shape[1:] for y in labels}) > 1:
+        raise TaskError(f"The graphs of '{name}' differ in their labels; give all the same ones.")
+    every = torch.cat(labels)
+    kind = kind_of(every, name)
+    if class_names is None:
+        class_names = tuple(str(number) for number in range(_count_classes(every, name)))
+    if kind == "binary" and len(class_names) != 2:
+        kind = "single-label"
+    read = tuple(
+        Graph(
+            _features(data, name, normalize),
+            _edges(data, name, undirected),
+            y.float() if kind == "multi-label" else y.long(),
+        )
+        for data, y in zip(graphs, labels, strict=True)
+    )
+    return Source(name, read, class_names, kind, splits or {}, metric)
 
 
 def kind_of(y: Tensor, name: str) -> Kind:
@@ -208,7 +258,7 @@ def kind_of(y: Tensor, name: str) -> Kind:
             f"The labels of '{name}' have shape {list(y.shape)}; give [nodes] for one class per "
             "node or [nodes, labels] for many."
         )
-    if y.is_floating_point() and not torch.equal(y, y.round()):
+    if y.is_floating_point() and not bool((y.isfinite() & (y == y.round())).all()):
         raise TaskError(
             f"The labels of '{name}' are not whole numbers; pdnas classifies nodes, so give "
             "classes 0, 1, 2, ... or, in a table, names."
@@ -216,8 +266,51 @@ def kind_of(y: Tensor, name: str) -> Kind:
     return "binary" if int(y.max()) <= 1 else "single-label"
 
 
-def _features(x: Tensor, normalize: bool) -> Features:
-    features = compact(x)
+def _tensor(data: Data, field_name: str, name: str) -> Tensor:
+    """A tensor that every graph must have."""
+    value = getattr(data, field_name, None)
+    if not isinstance(value, Tensor):
+        raise TaskError(f"'{name}' has no tensor '{field_name}'; a task needs x, edge_index and y.")
+    return value
+
+
+def _labels(data: Data, name: str) -> Tensor:
+    y = _tensor(data, "y", name)
+    y = y.reshape(1) if y.dim() == 0 else y
+    return y.squeeze(-1) if y.dim() == 2 and y.size(1) == 1 else y
+
+
+def _count_classes(y: Tensor, name: str) -> int:
+    """How many classes numbers up to the highest label make, or how many labels there are."""
+    if y.dim() == 2:
+        return y.size(1)
+    highest = int(y.max())
+    if highest >= max(y.numel(), MOST_CLASSES):
+        raise TaskError(
+            f"A label of '{name}' is {highest}, but it has only {y.numel()} nodes; "
+            "number the classes 0, 1, 2, ..."
+        )
+    return max(highest + 1, 2)
+
+
+def _edges(data: Data, name: str, undirected: bool) -> Tensor:
+    edges, nodes = _tensor(data, "edge_index", name), _tensor(data, "x", name).size(0)
+    _check_edges(edges, f"'{name}'", nodes)
+    edges = edges.long()
+    return to_undirected(edges, num_nodes=nodes) if undirected else edges
+
+
+def _features(data: Data, name: str, normalize: bool) -> Features:
+    x = _tensor(data, "x", name)
+    if x.dim() != 2 or x.size(1) == 0:
+        raise TaskError(
+            f"The features of '{name}' have shape {list(x.shape)}; give [nodes, features] with at "
+            "least one feature."
+        )
+    if x.layout == torch.sparse_coo:
+        x = x.coalesce()
+    features = compact(x.float())
+    _check_finite(features, f"'{name}'")
     if not normalize:
         return features
     if isinstance(features, Tensor):
@@ -229,15 +322,8 @@ def _features(x: Tensor, normalize: bool) -> Features:
 
 def _check_graph(graph: Graph, place: str, kind: Kind, num_classes: int) -> None:
     """Refuse what would fail later, or worse, would not."""
-    nodes, edges = graph.num_nodes, graph.edge_index
-    if edges.dim() != 2 or edges.size(0) != 2:
-        raise TaskError(f"The edges of {place} have shape {list(edges.shape)}; give [2, edges].")
-    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
-        worst = int(edges.max()) if int(edges.max()) >= nodes else int(edges.min())
-        raise TaskError(
-            f"An edge of {place} points to node {worst}, but its nodes are 0 to {nodes - 1}; "
-            "remove the edge or add the node."
-        )
+    nodes = graph.num_nodes
+    _check_edges(graph.edge_index, place, nodes)
     _check_finite(graph.x, place)
     if graph.y.size(0) != nodes:
         raise TaskError(f"{place} has {nodes} nodes but {graph.y.size(0)} labels; give one each.")
@@ -253,9 +339,35 @@ def _check_graph(graph: Graph, place: str, kind: Kind, num_classes: int) -> None
         )
 
 
+def _check_edges(edges: Tensor, place: str, nodes: int) -> None:
+    """Refuse edges of a wrong shape, and edges that point outside the graph."""
+    if edges.dim() != 2 or edges.size(0) != 2 or edges.is_floating_point():
+        raise TaskError(
+            f"The edges of {place} are {str(edges.dtype).removeprefix('torch.')} of shape "
+            f"{list(edges.shape)}; give whole numbers of shape [2, edges]."
+        )
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
+        worst = int(edges.max()) if int(edges.max()) >= nodes else int(edges.min())
+        raise TaskError(
+            f"An edge of {place} points to node {worst}, but its nodes are 0 to {nodes - 1}; "
+            "remove the edge or add the node."
+        )
+
+
+def _check_masks(masks: tuple[Tensor, ...], place: str, nodes: int) -> None:
+    """Refuse masks that do not fit the nodes, or not each other."""
+    if any(mask.dim() not in (1, 2) or mask.size(0) != nodes for mask in masks) or (
+        len({mask.size(1) for mask in masks if mask.dim() == 2}) > 1
+    ):
+        shapes = ", ".join(str(list(mask.shape)) for mask in masks)
+        raise TaskError(
+            f"The masks of {place} have shapes {shapes}; give [{nodes}] or, for several splits, "
+            f"[{nodes}, splits]."
+        )
+
+
 def _check_finite(x: Features, place: str) -> None:
     values = x.values if isinstance(x, SparseFeatures) else x
-    values = values.values() if isinstance(values, Tensor) and values.layout != torch.strided else values
     bad = int((~torch.isfinite(values)).sum())
     if bad:
         raise TaskError(
@@ -266,4 +378,3 @@ def _check_finite(x: Features, place: str) -> None:
 def _only(mask: Tensor, known: Tensor) -> Tensor:
     """The mask without nodes whose class is not known."""
     return mask & (known if mask.dim() == 1 else known.unsqueeze(1))
-

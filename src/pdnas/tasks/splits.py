@@ -38,7 +38,7 @@ class Split:
     def __post_init__(self) -> None:
         for part in PARTS:
             index = torch.as_tensor(getattr(self, part), dtype=torch.long).cpu()
-            object.__setattr__(self, part, index.unique(sorted=True))
+            object.__setattr__(self, part, torch.from_numpy(np.unique(index.numpy())))
             if index.numel() == 0:
                 raise TaskError(
                     f"The split '{self.name}' has no labelled {self.unit} for {part}; "
@@ -72,6 +72,7 @@ def random_split(items: Tensor, seed: int, *, unit: Unit = "node") -> Split:
     Args:
         items: The labelled nodes, or the graphs, to divide.
         seed: Which of all such splits.
+        unit: What the items are.
     """
     keys = np.random.PCG64(seed).random_raw(items.numel())
     shuffled = items[torch.from_numpy(np.argsort(keys, kind="stable"))]
@@ -80,16 +81,14 @@ def random_split(items: Tensor, seed: int, *, unit: Unit = "node") -> Split:
 
 
 def mask_split(name: str, masks: tuple[Tensor, Tensor, Tensor], seed: int | None) -> Split:
-    """From three boolean masks ``[N]``, or ``[N, S]`` for ``S`` splits of which ``seed`` picks one."""
-    count = 1 if masks[0].dim() == 1 else masks[0].size(1)
-    if count == 1:
-        columns = [mask.reshape(-1) for mask in masks]
-        return Split(name, *(mask.nonzero().flatten() for mask in columns))
-    chosen = 0 if seed is None else seed
+    """From three masks ``[N]``, or ``[N, S]`` for ``S`` splits of which ``seed`` picks one."""
+    count = max(1 if mask.dim() == 1 else mask.size(1) for mask in masks)
+    chosen = 0 if seed is None or count == 1 else seed
     if not 0 <= chosen < count:
         raise TaskError(
             f"The split seed {chosen} is out of range: the data bring {count} splits, "
             f"--split-seeds 0..{count - 1}."
         )
-    columns = [mask if mask.dim() == 1 else mask[:, chosen] for mask in masks]
-    return Split(name, *(mask.nonzero().flatten() for mask in columns), seed=chosen)
+    columns = (mask if mask.dim() == 1 else mask[:, chosen] for mask in masks)
+    train, val, test = (mask.nonzero().flatten() for mask in columns)
+    return Split(name, train, val, test, seed=None if count == 1 else chosen)

@@ -63,7 +63,7 @@ class GraphTask:
         split_seed: int | None = None,
         metric: str | None = None,
     ) -> "GraphTask":
-        """A task from a PyG ``Data`` with ``x``, ``edge_index``, ``y`` and, if it has them, masks."""
+        """A task from a PyG ``Data`` with ``x``, ``edge_index``, ``y`` and possibly masks."""
         source = source_from_data(data, name)
         return cls.from_source(source, split=split, split_seed=split_seed, metric=metric)
 

@@ -1,0 +1,213 @@
+"""The value that a search gives and a training takes: an op for each slot, and shortcuts."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+
+from pdnas.errors import ArchitectureError, PdnasError, first_complaint
+from pdnas.ops import SLOTS, Dims, Op
+from pdnas.ops.attention import Normalization
+
+FORMAT_VERSION = 1
+
+
+class Channels(Protocol):
+    """Whatever has features to read and logits to give: a task."""
+
+    @property
+    def in_channels(self) -> int: ...
+
+    @property
+    def out_channels(self) -> int: ...
+
+
+class BlockSpec(BaseModel):
+    """The op of each slot of one block.
+
+    Args:
+        expansion: Inner width of the transform in units of the hidden size; 0 is a linear map.
+        attention: How messages are weighted.
+        heads: How many attentions look at once.
+        aggregation: How messages are put together.
+        combine: How a node's messages meet the node itself.
+        activation: What follows.
+        bias: Whether a bias, zero at first, is added before the activation. The paper has none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    expansion: int = 1
+    attention: str = "const"
+    heads: int = 1
+    aggregation: str = "sum"
+    combine: str = "add"
+    activation: str = "none"
+    bias: bool = False
+
+    @field_validator(*SLOTS)
+    @classmethod
+    def _is_registered(cls, name: str | int, info: ValidationInfo) -> str | int:
+        assert info.field_name is not None
+        SLOTS[info.field_name][name]
+        return name
+
+    def op(self, slot: str) -> type[Op]:
+        """The class of the op in a slot."""
+        op: type[Op] = SLOTS[slot][getattr(self, slot)]
+        return op
+
+    def dims(self, in_channels: int, out_channels: int, hidden: int) -> Dims:
+        """The sizes that this block's ops are made with."""
+        return Dims(in_channels, out_channels, hidden, self.expansion, self.heads)
+
+    def parameters(self, in_channels: int, out_channels: int, hidden: int) -> int:
+        """Number of weights of the block."""
+        dims = self.dims(in_channels, out_channels, hidden)
+        return sum(self.op(slot).num_parameters(dims) for slot in SLOTS) + self.bias * out_channels
+
+    def __str__(self) -> str:
+        transform = f"mlp{self.expansion}" if self.expansion else "linear"
+        parts = [transform, f"{self.attention}x{self.heads}", self.aggregation, self.combine]
+        return " ".join([*parts, self.activation, *(["bias"] if self.bias else [])])
+
+
+class Architecture(BaseModel):
+    """A network with its choices made, but for its hidden size and its weights.
+
+    Args:
+        version: Of the JSON format.
+        blocks: From the raw features to the logits; the last one's activation is ``none``.
+        gates: Shortcuts ``(i, j)``, ``i <= j``, from the input of block ``i`` to the output of
+            block ``j``.
+        attention_normalization: What learned attention goes through, ``softmax`` over each
+            neighborhood or ``none``, the paper's literal table.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = FORMAT_VERSION
+    blocks: tuple[BlockSpec, ...]
+    gates: tuple[tuple[int, int], ...] = ()
+    attention_normalization: Normalization = "softmax"
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if not self.blocks:
+            raise ArchitectureError("An architecture needs at least one block; it has none.")
+        last = len(self.blocks) - 1
+        if self.blocks[last].activation != "none":
+            raise ArchitectureError(
+                f"The activation of the last block is '{self.blocks[last].activation}', but that "
+                "block gives the logits; make it 'none'."
+            )
+        for i, j in self.gates:
+            if i > j:
+                raise ArchitectureError(
+                    f"The gate ({i}, {j}) points backwards; a shortcut leads from a block's input "
+                    "to the output of that block or a later one."
+                )
+            if i < 0 or j > last:
+                raise ArchitectureError(
+                    f"The gate ({i}, {j}) leaves the network; its blocks are 0 to {last}."
+                )
+        if len(set(self.gates)) < len(self.gates):
+            raise ArchitectureError(f"A gate of {list(self.gates)} stands there twice; name it once.")
+        object.__setattr__(self, "gates", tuple(sorted(self.gates)))
+        return self
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self.blocks)
+
+    def widths(self, task: Channels, hidden: int) -> tuple[int, ...]:
+        """Channels between the blocks: features, hidden sizes, logits; ``num_blocks + 1`` numbers."""
+        check_hidden(hidden)
+        return (task.in_channels, *[hidden] * (self.num_blocks - 1), task.out_channels)
+
+    def parameters(self, task: Channels, hidden: int) -> int:
+        """Number of weights on a task, without making them; shortcuts included."""
+        widths = self.widths(task, hidden)
+        blocks = sum(
+            block.parameters(widths[number], widths[number + 1], hidden)
+            for number, block in enumerate(self.blocks)
+        )
+        return blocks + sum(widths[i] * widths[j + 1] for i, j in self.gates)
+
+    @classmethod
+    def from_json(cls, text: str, *, name: str = "The architecture") -> "Architecture":
+        """Read what :meth:`to_json` wrote, or what someone wrote by hand.
+
+        Args:
+            text: The JSON.
+            name: What to call it in an error message.
+        """
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise ArchitectureError(f"{name} is not valid: {_explain(error)}.") from None
+        except PdnasError as error:
+            raise ArchitectureError(f"{name} is not valid: {error}") from None
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, name: str = "The architecture") -> "Architecture":
+        """Read a plain mapping, such as the field of a result."""
+        return cls.from_json(json.dumps(values), name=name)
+
+    def to_json(self) -> str:
+        return self.model_dump_json(indent=2)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Architecture":
+        """Read a JSON file."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArchitectureError(f"The architecture '{path}' cannot be read: {error}.") from None
+        return cls.from_json(text, name=f"The architecture '{path}'")
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file."""
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    def __str__(self) -> str:
+        """One line: the blocks, then the gates."""
+        blocks = " | ".join(str(block) for block in self.blocks)
+        gates = " ".join(f"{i}->{j}" for i, j in self.gates)
+        literal = "" if self.attention_normalization == "softmax" else ", attention not normalized"
+        return f"{blocks}, shortcuts {gates or 'none'}{literal}"
+
+    def table(self) -> list[list[str]]:
+        """Rows of text, one per block under a header: block, slots, shortcuts that end there."""
+        header = ["block", *SLOTS, "bias", "shortcuts from"]
+        rows = [header]
+        for number, block in enumerate(self.blocks):
+            starts = ", ".join(str(i) for i, j in self.gates if j == number)
+            ops = [str(getattr(block, slot)) for slot in SLOTS]
+            rows.append([str(number), *ops, "yes" if block.bias else "no", starts or "-"])
+        return rows
+
+
+def check_hidden(hidden: int) -> None:
+    """Refuse a hidden size that no network can have."""
+    if hidden < 1:
+        raise ArchitectureError(f"The hidden size is {hidden}; give a whole number of at least 1.")
+
+
+def _explain(error: ValidationError) -> str:
+    """The first complaint, with a better word for the commonest slips."""
+    problem = error.errors(include_url=False)[0]
+    if problem["type"] == "json_invalid":
+        return f"it is not whole JSON ({problem['ctx']['error']}); is the file truncated"
+    if problem["loc"] == ("version",):
+        return (
+            f"its format version is {problem['input']!r}, and this pdnas reads version "
+            f"{FORMAT_VERSION}; update pdnas or write the architecture again"
+        )
+    if problem["type"] == "extra_forbidden":
+        place = ".".join(str(part) for part in problem["loc"])
+        known = BlockSpec.model_fields if "blocks" in problem["loc"] else Architecture.model_fields
+        return f"it has an unknown field '{place}'; known are: {', '.join(known)}"
+    return first_complaint(error).rstrip(".")

@@ -1,0 +1,8 @@
+"""Hand-designed networks, one file each, under the names that the command line knows."""
+
+from pdnas.models.baselines.base import BASELINES, Baseline
+from pdnas.registry import discover
+
+discover(__name__)
+
+__all__ = ["BASELINES", "Baseline"]

@@ -1,0 +1,96 @@
+"""One graph block: transform, attend, aggregate, combine, activate."""
+
+import torch
+from torch import Tensor, nn
+
+from pdnas.architecture import BlockSpec
+from pdnas.ops import ACTIVATIONS, AGGREGATIONS, ATTENTIONS, COMBINES, HEADS, TRANSFORMS, Adjacency
+from pdnas.ops.attention import Normalization
+from pdnas.ops.features import Features, dropout_entries
+
+
+class GraphBlock(nn.Module):
+    r"""A layer of message passing, equation 1 of the paper.
+
+    .. math::
+        e_i = \mathrm{AGGREGATE}_{j \in N(i)}(a_{ij} F(h_j)), \qquad
+        h'_i = \sigma(\mathrm{COMBINE}(e_i, F(h_i)) + b)
+
+    Args:
+        transform: :math:`F`.
+        heads: How the channels are shared among attention heads.
+        attention: :math:`a_{ij}`.
+        aggregation: Of the messages.
+        combine: Of messages and node.
+        activation: :math:`\sigma`.
+        bias: :math:`b`, ``[O]``, or nothing.
+        attention_dropout: Rate at which learned attention is dropped in training.
+    """
+
+    def __init__(
+        self,
+        *,
+        transform: nn.Module,
+        heads: nn.Module,
+        attention: nn.Module,
+        aggregation: nn.Module,
+        combine: nn.Module,
+        activation: nn.Module,
+        bias: nn.Parameter | None = None,
+        attention_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.transform = transform
+        self.heads = heads
+        self.attention = attention
+        self.aggregation = aggregation
+        self.combine = combine
+        self.activation = activation
+        self.bias = bias
+        self.attention_dropout = attention_dropout
+
+    @classmethod
+    def from_spec(
+        cls,
+        spec: BlockSpec,
+        in_channels: int,
+        out_channels: int,
+        hidden: int,
+        *,
+        attention_normalization: Normalization = "softmax",
+        attention_dropout: float = 0.0,
+    ) -> "GraphBlock":
+        """The block that a specification describes, with fresh weights."""
+        dims = spec.dims(in_channels, out_channels, hidden)
+        return cls(
+            transform=TRANSFORMS[spec.expansion](dims),
+            heads=HEADS[spec.heads](dims),
+            attention=ATTENTIONS[spec.attention](dims, attention_normalization),
+            aggregation=AGGREGATIONS[spec.aggregation](dims),
+            combine=COMBINES[spec.combine](dims),
+            activation=ACTIVATIONS[spec.activation](dims),
+            bias=nn.Parameter(torch.zeros(out_channels)) if spec.bias else None,
+            attention_dropout=attention_dropout,
+        )
+
+    def forward(self, x: Features, graph: Adjacency) -> Tensor:
+        """``[N, I] -> [N, O]``."""
+        if self.combine.self_loops:
+            graph = graph.with_self_loops
+        transformed = self.transform(x)  # [N, O]
+        messages = self._aggregate(transformed, graph)  # [N, O]
+        combined = self.combine(messages, transformed, x)
+        return self.activation(combined if self.bias is None else combined + self.bias)
+
+    def _aggregate(self, transformed: Tensor, graph: Adjacency) -> Tensor:
+        """Weighted messages of all heads, put together, ``[N, O] -> [N, O]``."""
+        split = self.heads.split(transformed)  # [N, H, C]
+        weights = self.attention(split, graph)  # [E, H], or [E, 1] where all heads agree
+        if self.attention.learned:
+            weights = dropout_entries(weights, self.attention_dropout, self.training)
+        if self.heads.averaged and self.aggregation.linear:
+            # The mean of the heads' results is the result of the heads' mean weights.
+            weights = weights.mean(dim=1, keepdim=True)
+        if weights.size(1) == 1:
+            return self.aggregation(weights, transformed.unsqueeze(1), graph).squeeze(1)
+        return self.heads.merge(self.aggregation(weights, split, graph))

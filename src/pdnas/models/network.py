@@ -1,0 +1,93 @@
+"""A network: blocks in a row, and shortcuts across them."""
+
+import torch
+from torch import Tensor, nn
+
+from pdnas.architecture import Architecture, Channels
+from pdnas.models.block import GraphBlock
+from pdnas.ops.adjacency import Adjacency
+from pdnas.ops.base import glorot_
+from pdnas.ops.features import Features, SparseFeatures, dropout
+
+
+class GraphNetwork(nn.Module):
+    r"""The network of an architecture, from features to logits.
+
+    Block :math:`j` reads :math:`I_j` and gives :math:`O'_j`; shortcuts are added to it,
+
+    .. math::
+        O_j = O'_j + \sum_{i \le j,\ (i, j) \in \mathrm{gates}} g_{ij}(I_i), \qquad I_{j+1} = O_j,
+
+    with :math:`I_0` the raw features and :math:`g_{ij}` linear maps without bias. Only the
+    maps of open gates exist.
+
+    Args:
+        architecture: The choices made.
+        task: What is to be read and told: the number of features and of logits.
+        hidden: Channels between blocks.
+        input_dropout: Rate for the raw features.
+        dropout: Rate for what flows between blocks.
+        attention_dropout: Rate for learned attention.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        task: Channels,
+        hidden: int,
+        *,
+        input_dropout: float = 0.0,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.hidden = hidden
+        self.input_dropout = input_dropout
+        self.dropout = dropout
+        widths = architecture.widths(task, hidden)
+        self.blocks = nn.ModuleList(
+            GraphBlock.from_spec(
+                spec,
+                widths[number],
+                widths[number + 1],
+                hidden,
+                attention_normalization=architecture.attention_normalization,
+                attention_dropout=attention_dropout,
+            )
+            for number, spec in enumerate(architecture.blocks)
+        )
+        self.shortcuts = nn.ParameterDict(
+            {
+                _key(i, j): nn.Parameter(glorot_(torch.empty(widths[i], widths[j + 1])))
+                for i, j in architecture.gates
+            }
+        )
+
+    def forward(self, x: Features, edge_index: Tensor | Adjacency) -> Tensor:
+        """Logits of every node, ``[N, F] -> [N, classes]``.
+
+        Args:
+            x: Features; a torch sparse matrix is welcome.
+            edge_index: ``[2, E]``, or the adjacency made of it once, which saves the sorting.
+        """
+        if isinstance(x, Tensor) and x.layout != torch.strided:
+            x = SparseFeatures.from_tensor(x)
+        graph = edge_index
+        if isinstance(graph, Tensor):
+            graph = Adjacency.from_edge_index(graph, x.shape[0])
+        block_inputs: list[Features] = []
+        output: Features = x
+        for j, block in enumerate(self.blocks):
+            rate = self.dropout if j else self.input_dropout
+            block_inputs.append(dropout(output, rate, self.training))
+            output = block(block_inputs[j], graph)
+            for i in range(j + 1):
+                if _key(i, j) in self.shortcuts:
+                    output = output + block_inputs[i] @ self.shortcuts[_key(i, j)]
+        return output
+
+
+def _key(i: int, j: int) -> str:
+    """Name of the shortcut from the input of block ``i`` to the output of block ``j``."""
+    return f"{i}_{j}"

@@ -1,0 +1,302 @@
+"""The run directory: what a run leaves behind, written so that nothing is ever half there."""
+
+import json
+import math
+import os
+import platform
+import statistics
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from scipy import stats
+from torch import Tensor
+
+from pdnas import __version__
+from pdnas.architecture import Architecture
+from pdnas.errors import RunError, first_complaint
+from pdnas.models import GraphNetwork
+
+SETTINGS = "settings.json"
+ENVIRONMENT = "environment.json"
+HISTORY = "history.jsonl"
+ARCHITECTURE = "architecture.json"
+WEIGHTS = "model.safetensors"
+RESULT = "result.json"
+CHECKPOINT = Path("checkpoint") / "trainings.json"
+CHECKPOINT_WEIGHTS = Path("checkpoint") / WEIGHTS
+
+
+R = TypeVar("R", bound="Record")
+
+
+class Record(BaseModel):
+    """A frozen value that is written as JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Scores(Record):
+    """A metric over several trainings.
+
+    Args:
+        mean: Of the values.
+        std: Sample standard deviation; 0 for a single value.
+        interval: 95 % confidence interval of the mean, Student's t; none for a single value.
+        values: One per training, in the order of the seeds.
+    """
+
+    mean: float
+    std: float
+    interval: tuple[float, float] | None
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Scores":
+        """Summarize the values."""
+        mean, count = statistics.fmean(values), len(values)
+        if count == 1:
+            return cls(mean=mean, std=0.0, interval=None, values=tuple(values))
+        std = statistics.stdev(values)
+        half = float(stats.t.ppf(0.975, count - 1)) * std / math.sqrt(count)
+        return cls(mean=mean, std=std, interval=(mean - half, mean + half), values=tuple(values))
+
+    def __str__(self) -> str:
+        """In percent, with the number of values."""
+        spread = f" ± {100 * self.std:.2f}" if self.interval else ""
+        return f"{100 * self.mean:.2f}{spread} %"
+
+
+class SplitRecord(Record):
+    """Which split, or which splits, a result was measured on.
+
+    Args:
+        name: ``public``, ``random`` and so on.
+        sha256: Of the split; of all the fingerprints together where there are several.
+        seeds: Which of the splits of that name, if there is a choice.
+        members: The fingerprint of each split.
+    """
+
+    name: str
+    sha256: str
+    seeds: tuple[int, ...]
+    members: tuple[str, ...]
+
+
+class Result(Record):
+    """What came out: an architecture and how well it does; ``result.json`` of a run.
+
+    Args:
+        task: Name of the task.
+        note: What must be said beside every figure on it.
+        split: What was trained, chosen and tested on.
+        strategy: How the architecture was searched for; none if it was given.
+        space: Where it was searched for; none if it was given.
+        architecture: The network's choices.
+        hidden: Its hidden size.
+        in_channels: Features that it reads.
+        out_channels: Logits that it gives.
+        parameters: Its number of weights, shortcuts included.
+        recipe: How it was trained.
+        metric: What the scores mean.
+        val: Validation at the chosen epoch of each training.
+        test: Test at the same epochs, read once each.
+        epochs: The chosen epoch of each training.
+        seeds: The seeds of the trainings, the same for each split.
+        search_seconds: Time of the search.
+        train_seconds: Time of all trainings.
+        device: Where they ran.
+        version: Of pdnas.
+    """
+
+    task: str
+    note: str = ""
+    split: SplitRecord
+    strategy: str | None = None
+    space: str | None = None
+    architecture: Architecture
+    hidden: int
+    in_channels: int
+    out_channels: int
+    parameters: int
+    recipe: dict[str, Any]
+    metric: str
+    val: Scores
+    test: Scores
+    epochs: tuple[int, ...]
+    seeds: tuple[int, ...]
+    search_seconds: float = 0.0
+    train_seconds: float
+    device: str
+    version: str = __version__
+
+    _model: GraphNetwork | None = PrivateAttr(default=None)
+
+    @property
+    def model(self) -> GraphNetwork:
+        """The trained network, ``model(x, edge_index)``: the one with the best validation."""
+        if self._model is None:
+            raise RunError("This result has no weights; read it with pdnas.load_run, or train.")
+        return self._model
+
+    def with_weights(self, weights: Mapping[str, Tensor]) -> "Result":
+        """This result with its network."""
+        network = GraphNetwork(self.architecture, self, self.hidden)
+        network.load_state_dict(dict(weights))
+        result = self.model_copy()
+        result._model = network.eval()
+        return result
+
+    def summary(self) -> str:
+        """The result in a few lines."""
+        count = len(self.test.values)
+        task = f"{self.task} ({self.note})" if self.note else self.task
+        low, high = self.test.interval or (math.nan, math.nan)
+        sure = f", 95 % interval {100 * low:.2f} to {100 * high:.2f}" if self.test.interval else ""
+        return (
+            f"{task}, split {self.split.name}: test {self.metric} {self.test}{sure} "
+            f"({count} training{'s' if count > 1 else ''}, validation {self.val})\n"
+            f"{self.architecture}\n"
+            f"hidden {self.hidden}, {self.parameters:,} parameters, "
+            f"{self.search_seconds + self.train_seconds:.1f} s on {self.device}"
+        )
+
+
+class RunDirectory:
+    """A folder with one run in it; every file is written whole or not at all.
+
+    Args:
+        path: The folder, which exists.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: str | Path | None, label: str) -> "RunDirectory":
+        """A new run directory.
+
+        Args:
+            path: Where; by default ``runs/LABEL-DATE-TIME``.
+            label: What the run is about.
+        """
+        stamp = f"{datetime.now():%Y%m%d-%H%M%S-%f}"
+        folder = Path(path) if path is not None else Path("runs") / f"{label}-{stamp}"
+        try:
+            folder.mkdir(parents=True)
+            (folder / CHECKPOINT.parent).mkdir()
+        except FileExistsError:
+            raise RunError(
+                f"The run directory '{folder}' exists already; give another --run-dir, or go on "
+                f"with it: pdnas resume {folder}."
+            ) from None
+        except OSError as error:
+            raise RunError(
+                f"The run directory '{folder}' cannot be made ({error.strerror}); give a "
+                "--run-dir that you may write to."
+            ) from None
+        return cls(folder)
+
+    @classmethod
+    def open(cls, path: str | Path) -> "RunDirectory":
+        """An existing run directory."""
+        if not (Path(path) / SETTINGS).is_file():
+            raise RunError(f"'{path}' is not a run directory: it has no {SETTINGS}.")
+        return cls(Path(path))
+
+    def write_json(self, name: str | Path, value: BaseModel | Mapping[str, Any]) -> None:
+        """Write a value; non-finite numbers are an error."""
+        plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+        text = json.dumps(plain, indent=2, allow_nan=False) + "\n"
+        self._write(name, text.encode())
+
+    def has(self, name: str | Path) -> bool:
+        return (self.path / name).is_file()
+
+    def read_record(self, name: str | Path, kind: type[R]) -> R:
+        """Read a record that :meth:`write_json` wrote."""
+        path = self.path / name
+        try:
+            return kind.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            raise RunError(
+                f"The run '{self.path}' has no {name}; finish it with: pdnas resume {self.path}."
+            ) from None
+        except OSError as error:
+            raise RunError(f"'{path}' cannot be read ({error.strerror}).") from None
+        except ValidationError as error:
+            raise RunError(f"'{path}' is not valid: {first_complaint(error)}.") from None
+
+    def write_weights(self, name: str | Path, weights: Mapping[str, Tensor]) -> None:
+        """Write the weights of a network."""
+        plain = {key: weight.detach().cpu().contiguous() for key, weight in weights.items()}
+        self._write(name, save(plain))
+
+    def read_weights(self, name: str | Path) -> dict[str, Tensor]:
+        """Read what :meth:`write_weights` wrote; no code is run by it."""
+        path = self.path / name
+        try:
+            return load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise RunError(f"The weights '{path}' cannot be read: {error}.") from None
+
+    def append_history(self, lines: Sequence[Mapping[str, Any]]) -> int:
+        """Add lines to the history; its length in bytes afterwards."""
+        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+        try:
+            with (self.path / HISTORY).open("ab") as file:
+                file.write(text.encode())
+                return file.tell()
+        except OSError as error:
+            raise self._cannot_write(HISTORY, error) from None
+
+    def cut_history(self, length: int) -> None:
+        """Forget what was added to the history after it had that many bytes."""
+        if (self.path / HISTORY).exists():
+            os.truncate(self.path / HISTORY, length)
+
+    def result(self) -> Result:
+        """The result of a finished run, with its network."""
+        return self.read_record(RESULT, Result).with_weights(self.read_weights(WEIGHTS))
+
+    def _write(self, name: str | Path, content: bytes) -> None:
+        path = self.path / name
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with draft.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise self._cannot_write(name, error) from None
+
+    def _cannot_write(self, name: str | Path, error: OSError) -> RunError:
+        return RunError(f"'{self.path / name}' cannot be written ({error.strerror}); make room or check permissions.")
+
+
+def environment(device: torch.device, threads: int) -> dict[str, Any]:
+    """What a result may depend on beside its settings."""
+    packages = ("torch", "torch-geometric", "torchmetrics", "numpy", "scipy", "pydantic")
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return {
+        "pdnas": __version__,
+        "python": platform.python_version(),
+        "packages": {package: version(package) for package in packages},
+        "system": platform.system(),
+        "device": str(device),
+        "device_name": name,
+        "threads": threads,
+    }
+
+
+def load_run(path: str | Path) -> Result:
+    """The result of a finished run, with its trained network."""
+    return RunDirectory.open(path).result()

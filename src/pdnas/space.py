@@ -1,0 +1,152 @@
+"""Sets of architectures to search in."""
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+
+from pdnas.architecture import Architecture, BlockSpec
+from pdnas.errors import ArchitectureError, first_complaint
+from pdnas.ops import SLOTS
+from pdnas.ops.attention import Normalization
+from pdnas.registry import Registry
+
+
+class SearchSpace(BaseModel):
+    """The candidates of each slot, the same in every block, and whether shortcuts are searched.
+
+    A slot with one candidate is fixed. The last block emits logits, so its activation is always
+    ``none``, whatever the candidates.
+
+    Args:
+        name: How it is called.
+        expansion: Candidates for the transform.
+        attention: Candidates for the attention.
+        heads: Candidates for the number of heads.
+        aggregation: Candidates for the aggregation.
+        combine: Candidates for the combination.
+        activation: Candidates for the activation of all blocks but the last.
+        shortcuts: ``searched``, or ``none``.
+        bias: Whether blocks have a bias.
+        attention_normalization: See :class:`~pdnas.architecture.Architecture`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    expansion: tuple[int, ...]
+    attention: tuple[str, ...]
+    heads: tuple[int, ...]
+    aggregation: tuple[str, ...]
+    combine: tuple[str, ...]
+    activation: tuple[str, ...]
+    shortcuts: Literal["searched", "none"] = "searched"
+    bias: bool = False
+    attention_normalization: Normalization = "softmax"
+
+    @field_validator(*SLOTS)
+    @classmethod
+    def _has_known_candidates(
+        cls, names: tuple[str | int, ...], info: ValidationInfo
+    ) -> tuple[str | int, ...]:
+        assert info.field_name is not None
+        if not names or len(set(names)) < len(names):
+            raise ArchitectureError(
+                f"The slot '{info.field_name}' has the candidates {list(names)}; "
+                "give at least one, each of them once."
+            )
+        for name in names:
+            SLOTS[info.field_name][name]
+        return names
+
+    def candidates(self, slot: str, *, last: bool = False) -> tuple[str | int, ...]:
+        """The candidates of a slot, in the last block or in any other."""
+        if last and slot == "activation":
+            return ("none",)
+        names: tuple[str | int, ...] = getattr(self, slot)
+        return names
+
+    def possible_gates(self, num_blocks: int) -> tuple[tuple[int, int], ...]:
+        """The shortcuts that may be there: the upper triangle, or none at all."""
+        if self.shortcuts == "none":
+            return ()
+        return tuple((i, j) for j in range(num_blocks) for i in range(j + 1))
+
+    def count(self, num_blocks: int) -> int:
+        """Number of members with that many blocks."""
+        _check_blocks(num_blocks)
+        inner = math.prod(len(self.candidates(slot)) for slot in SLOTS)
+        last = math.prod(len(self.candidates(slot, last=True)) for slot in SLOTS)
+        return inner ** (num_blocks - 1) * last * 2 ** len(self.possible_gates(num_blocks))
+
+    def sample(self, num_blocks: int, generator: torch.Generator) -> Architecture:
+        """A member with that many blocks, all of them equally likely."""
+        _check_blocks(num_blocks)
+
+        def pick(count: int) -> int:
+            return int(torch.randint(count, (), generator=generator))
+
+        blocks = []
+        for number in range(num_blocks):
+            last = number == num_blocks - 1
+            options = {slot: self.candidates(slot, last=last) for slot in SLOTS}
+            chosen = {slot: names[pick(len(names))] for slot, names in options.items()}
+            blocks.append(BlockSpec.model_validate({**chosen, "bias": self.bias}))
+        return Architecture(
+            blocks=tuple(blocks),
+            gates=tuple(gate for gate in self.possible_gates(num_blocks) if pick(2)),
+            attention_normalization=self.attention_normalization,
+        )
+
+    def __contains__(self, architecture: object) -> bool:
+        if not isinstance(architecture, Architecture):
+            return False
+        last = architecture.num_blocks - 1
+        return (
+            all(
+                getattr(block, slot) in self.candidates(slot, last=number == last)
+                for number, block in enumerate(architecture.blocks)
+                for slot in SLOTS
+            )
+            and all(block.bias == self.bias for block in architecture.blocks)
+            and set(architecture.gates) <= set(self.possible_gates(architecture.num_blocks))
+            and architecture.attention_normalization == self.attention_normalization
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "SearchSpace":
+        """Read what :meth:`to_json` wrote."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise ArchitectureError(f"The space is not valid: {first_complaint(error)}.") from None
+
+    def to_json(self) -> str:
+        return self.model_dump_json(indent=2)
+
+    def __str__(self) -> str:
+        """One line: how many candidates each slot has."""
+        slots = ", ".join(f"{slot} {len(self.candidates(slot))}" for slot in SLOTS)
+        return f"{self.name}: {slots}, shortcuts {self.shortcuts}"
+
+
+def _check_blocks(num_blocks: int) -> None:
+    if num_blocks < 1:
+        raise ArchitectureError(f"The number of blocks is {num_blocks}; give at least 1.")
+
+
+SPACES: Registry[str, SearchSpace] = Registry("space")
+
+PAPER = SearchSpace(
+    name="paper",
+    expansion=(1, 2, 4, 8),
+    attention=("const", "gcn", "gat", "sym-gat", "cos", "linear", "gene-linear"),
+    heads=(1, 2, 4, 8, 16),
+    aggregation=("sum", "mean", "max"),
+    combine=("add",),
+    activation=("none", "sigmoid", "tanh", "softplus", "relu", "leaky-relu", "relu6", "elu"),
+)
+"""The paper's space: 3360 blocks, of which the last one has 420."""
+
+SPACES.register(PAPER.name)(PAPER)

@@ -1,0 +1,294 @@
+"""A graph as two tables, ``nodes`` and ``edges``, in CSV or Parquet."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from pyarrow import csv, parquet
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import coalesce
+
+from pdnas.errors import TaskError
+from pdnas.tasks.source import FORMATS, UNLABELLED, ReadOptions, Source, source_from_data
+from pdnas.tasks.splits import PARTS
+
+PART_OF = {part: part for part in PARTS} | dict.fromkeys(("valid", "validation", "dev"), "val")
+"""The words of a split column; an empty cell is in no part."""
+
+MULTI_LABEL = "label:"
+MASKS = tuple(f"{part}_mask" for part in PARTS)
+
+
+@FORMATS.register("folder")
+def read(folder: Path, options: ReadOptions) -> Source:
+    """Read ``nodes.csv`` or ``nodes.parquet``, and ``edges`` likewise, from a folder.
+
+    Nodes: ``id`` (the row's number where there is none); ``label``, a name or a whole number and
+    empty where unknown, or for many labels per node a column ``label:NAME`` of zeros and ones for
+    each; ``split`` with ``train``, ``val`` and ``test``, which becomes the split ``own``; further
+    columns of such words, which become ``column:NAME``; every other column is a feature and must
+    hold numbers. Edges: ``source`` and ``target``, which are ids of nodes; other columns are
+    ignored. Every edge also gets its reverse unless the options object.
+    """
+    nodes, edges = _read_table(folder, "nodes"), _read_table(folder, "edges")
+    if nodes.num_rows == 0:
+        raise TaskError(f"The nodes of '{folder}' have no rows; write one row per node.")
+    ids = _ids(nodes, folder)
+    y, class_names = _labels(nodes, folder)
+    splits, features = _splits_and_features(nodes, folder)
+    data = Data(
+        x=_feature_matrix(nodes, features, folder), edge_index=_edges(edges, ids, folder), y=y
+    )
+    source = source_from_data(
+        data,
+        str(folder),
+        class_names=class_names,
+        normalize=bool(options.normalize),
+        undirected=options.undirected is not False,
+    )
+    return replace(source, splits=splits, node_ids=tuple(ids.to_pylist()))
+
+
+def _read_table(folder: Path, name: str) -> pa.Table:
+    """The one file of that name, with names of nodes, classes and parts as text."""
+    readers: dict[str, Callable[[Path], pa.Table]] = {
+        ".csv": _read_csv,
+        ".parquet": parquet.read_table,
+    }
+    paths = [path for ending in readers if (path := folder / f"{name}{ending}").exists()]
+    if len(paths) != 1:
+        found = "has both" if paths else "has neither"
+        raise TaskError(
+            f"The folder '{folder}' {found} {name}.csv {'and' if paths else 'nor'} "
+            f"{name}.parquet; keep exactly one of them."
+        )
+    path = paths[0]
+    try:
+        table = readers[path.suffix](path)
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise TaskError(f"'{path}' cannot be read ({reason}); correct the file.") from error
+    names = table.column_names
+    if "" in names or len(set(names)) < len(names):
+        raise TaskError(
+            f"'{path}' has columns without a name or with the same one; give each its own (from "
+            "pandas, write with index=False)."
+        )
+    return table
+
+
+def _read_csv(path: Path) -> pa.Table:
+    # Ids are text even where they look like numbers: '007' is not '7'.
+    text = dict.fromkeys(("id", "label", "split", "source", "target"), pa.string())
+    return csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=text))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def _text(table: pa.Table, name: str, place: str) -> pa.Array:
+    """A column of texts or whole numbers as text."""
+    column = table.column(name).combine_chunks()
+    if not (_is_text(column.type) or pa.types.is_integer(column.type)):
+        raise TaskError(
+            f"The column '{name}' of the {place} is of type {column.type}; give text or whole "
+            "numbers."
+        )
+    return column.cast(pa.string())
+
+
+def _require(table: pa.Table, place: str, *names: str) -> None:
+    for name in names:
+        if name not in table.column_names:
+            raise TaskError(
+                f"The {place} have no column '{name}'; they have {_listed(table.column_names)}, "
+                f"and need {_listed(names)}."
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first few names."""
+    every = list(names)
+    return ", ".join(every[:8]) + (f" and {len(every) - 8} more" if len(every) > 8 else "")
+
+
+def _ids(nodes: pa.Table, folder: Path) -> pa.Array:
+    if "id" not in nodes.column_names:
+        return pa.array([str(row) for row in range(nodes.num_rows)])
+    place = f"nodes of '{folder}'"
+    ids = _text(nodes, "id", place)
+    if ids.null_count or pc.any(pc.equal(ids, "")).as_py():
+        raise TaskError(f"A row of the {place} has no id; give each its own.")
+    counts = ids.value_counts()
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
+        raise TaskError(
+            f"The id '{repeated[0]['values']}' stands {repeated[0]['counts']} times among the "
+            f"{place}; give each node one row and its own id."
+        )
+    return ids
+
+
+def _edges(edges: pa.Table, ids: pa.Array, folder: Path) -> Tensor:
+    place = f"edges of '{folder}'"
+    _require(edges, place, "source", "target")
+    ends = []
+    for name in ("source", "target"):
+        column = _text(edges, name, place) if edges.num_rows else pa.array([], pa.string())
+        index = pc.index_in(column, value_set=ids)
+        if index.null_count:
+            lost = column.filter(pc.is_null(index))[0].as_py()
+            raise TaskError(
+                f"Among the {place} an edge points outside the graph: no node has the id "
+                f"'{lost or ''}'; add the node or remove the edge."
+            )
+        ends.append(torch.from_numpy(index.to_numpy(zero_copy_only=False).astype(np.int64)))
+    merged: Tensor = coalesce(torch.stack(ends), num_nodes=len(ids))
+    return merged
+
+
+def _labels(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
+    """Labels and their names."""
+    several = [name for name in nodes.column_names if name.startswith(MULTI_LABEL)]
+    if several and "label" in nodes.column_names:
+        raise TaskError(
+            f"The nodes of '{folder}' have both 'label' and '{several[0]}'; keep 'label' for one "
+            "class per node or 'label:NAME' for many labels."
+        )
+    if several:
+        names = tuple(name.removeprefix(MULTI_LABEL) for name in several)
+        return _feature_matrix(nodes, several, folder), names
+    _require(nodes, f"nodes of '{folder}'", "label")
+    return _classes(nodes, folder)
+
+
+def _classes(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
+    """One class per node: names in the order of the alphabet, or numbers in their own order."""
+    column = nodes.column("label").combine_chunks()
+    if _is_number(column.type):
+        column = column.cast(pa.float64() if pa.types.is_decimal(column.type) else column.type)
+    unknown = (None, "")
+    entries = [
+        "" if entry in unknown or entry != entry else str(entry)  # NaN differs from itself
+        for entry in column.to_pylist()
+    ]
+    numbers = _whole_numbers({entry for entry in entries if entry}, folder)
+    if numbers is not None:
+        entries = [str(numbers[entry]) if entry else "" for entry in entries]
+        entries = ["" if entry == str(UNLABELLED) else entry for entry in entries]
+    names = sorted(set(entries) - {""}, key=int if numbers is not None else str)
+    if len(names) < 2:
+        found = f"only the class '{names[0]}'" if names else "no labels"
+        raise TaskError(
+            f"The nodes of '{folder}' have {found}; a task needs nodes of at least two classes."
+        )
+    if numbers is not None and int(names[0]) < UNLABELLED:
+        raise TaskError(
+            f"A label of the nodes of '{folder}' is {names[0]}; number the classes from 0, and "
+            f"leave the cell empty or write {UNLABELLED} where the class is unknown."
+        )
+    number = {name: index for index, name in enumerate(names)} | {"": UNLABELLED}
+    return torch.tensor([number[entry] for entry in entries]), tuple(names)
+
+
+def _whole_numbers(entries: set[str], folder: Path) -> dict[str, int] | None:
+    """The labels as whole numbers, or nothing if some are names."""
+    try:
+        values = {entry: float(entry) for entry in entries}
+    except ValueError:
+        return None
+    broken = next((entry for entry, value in values.items() if not value.is_integer()), None)
+    if broken is not None:
+        raise TaskError(
+            f"A label of the nodes of '{folder}' is {broken}; pdnas classifies nodes, so give "
+            "names or whole numbers."
+        )
+    return {entry: int(value) for entry, value in values.items()}
+
+
+def _splits_and_features(
+    nodes: pa.Table, folder: Path
+) -> tuple[dict[str, tuple[Tensor, Tensor, Tensor]], list[str]]:
+    """The splits that columns describe, and the names of the columns with features."""
+    splits: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
+    features: list[str] = []
+    if "split" in nodes.column_names:
+        splits["own"] = _split(nodes, "split", folder)
+    for name in nodes.column_names:
+        if name in ("id", "label", "split") or name.startswith(MULTI_LABEL):
+            continue
+        if name in MASKS:
+            raise TaskError(
+                f"The nodes of '{folder}' have a column '{name}', which would pass for a feature; "
+                "write one column 'split' with train, val and test instead."
+            )
+        kind = nodes.schema.field(name).type
+        if _is_number(kind) or pa.types.is_null(kind):
+            features.append(name)
+        elif _is_text(kind) and _words(nodes, name) <= PART_OF.keys():
+            splits[f"column:{name}"] = _split(nodes, name, folder)
+        else:
+            raise TaskError(
+                f"The column '{name}' of the nodes of '{folder}' is of type {kind}, but features "
+                "are numbers; drop it or encode it as numbers, one column per category."
+            )
+    if not features:
+        raise TaskError(
+            f"The nodes of '{folder}' have no column of numbers to learn from; add one per feature."
+        )
+    return splits, features
+
+
+def _cleaned(nodes: pa.Table, name: str) -> pa.Array:
+    column = nodes.column(name).combine_chunks().cast(pa.string())
+    return pc.utf8_lower(pc.utf8_trim_whitespace(pc.fill_null(column, "")))
+
+
+def _words(nodes: pa.Table, name: str) -> set[str]:
+    return set(_cleaned(nodes, name).unique().to_pylist()) - {""}
+
+
+def _split(nodes: pa.Table, name: str, folder: Path) -> tuple[Tensor, Tensor, Tensor]:
+    """The masks that a column of words describes."""
+    strange = sorted(_words(nodes, name) - PART_OF.keys())
+    if strange:
+        raise TaskError(
+            f"The column '{name}' of the nodes of '{folder}' holds '{strange[0]}'; write train, "
+            "val or test, or leave the cell empty."
+        )
+    parts = [PART_OF.get(word) for word in _cleaned(nodes, name).to_pylist()]
+    train, val, test = (torch.tensor([part == wanted for part in parts]) for wanted in PARTS)
+    return train, val, test
+
+
+def _feature_matrix(nodes: pa.Table, names: list[str], folder: Path) -> Tensor:
+    """Columns of numbers side by side, ``[N, F]``."""
+    matrix = np.empty((nodes.num_rows, len(names)), dtype=np.float32)
+    for index, name in enumerate(names):
+        column = nodes.column(name)
+        if not (_is_number(column.type) or pa.types.is_null(column.type)):
+            raise TaskError(
+                f"The column '{name}' of the nodes of '{folder}' is of type {column.type}; give "
+                "numbers."
+            )
+        matrix[:, index] = column.cast(pa.float64()).to_numpy()
+        empty = int(np.isnan(matrix[:, index]).sum())
+        if empty:
+            raise TaskError(
+                f"The column '{name}' of the nodes of '{folder}' has {empty} empty or NaN "
+                "value(s); fill them or drop the column."
+            )
+    return torch.from_numpy(matrix)

@@ -1,0 +1,7 @@
+"""How weights are learnt."""
+
+from pdnas.training.fit import fit
+from pdnas.training.recipe import RECIPES, Recipe, find_recipe
+from pdnas.training.train import train
+
+__all__ = ["RECIPES", "Recipe", "find_recipe", "fit", "train"]

@@ -1,0 +1,95 @@
+"""What one step of a training sees: the whole graph, or a few of many graphs joined."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pdnas.ops.adjacency import Adjacency
+from pdnas.ops.features import Features, SparseFeatures
+from pdnas.tasks import Graph, GraphTask
+
+Part = Literal["train", "val", "test"]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Features and edges to read, and the nodes whose labels count.
+
+    Args:
+        x: ``[N, F]``.
+        adjacency: Of the ``N`` nodes.
+        nodes: Which of them count, or all.
+        y: Labels of those that count.
+    """
+
+    x: Features
+    adjacency: Adjacency
+    nodes: Tensor | None
+    y: Tensor
+
+    def select(self, logits: Tensor) -> Tensor:
+        """The logits of the nodes that count."""
+        return logits if self.nodes is None else logits.index_select(0, self.nodes)
+
+
+class Batches:
+    """The batches of one part of a task.
+
+    With one graph there is a single batch, the whole graph, made once. With several, each batch
+    joins ``size`` of the part's graphs.
+
+    Args:
+        task: Where the graphs are.
+        part: ``train``, ``val`` or ``test``.
+        size: Graphs per batch, where there are several.
+    """
+
+    def __init__(self, task: GraphTask, part: Part, size: int = 1) -> None:
+        self._graphs = task.graphs
+        self._index: Tensor = getattr(task.split, part)
+        self._size = size
+        self._whole: Batch | None = None
+        if task.split.unit == "node":
+            graph = task.graphs[0]
+            nodes = self._index.to(graph.y.device)
+            self._whole = Batch(graph.x, graph.adjacency, nodes, graph.y[nodes])
+
+    def in_order(self) -> Iterator[Batch]:
+        """The batches in the order of the split."""
+        return self._of(self._index)
+
+    def shuffled(self) -> Iterator[Batch]:
+        """The batches of one epoch of training; torch's random state decides which graphs meet."""
+        if self._whole is not None:
+            return self._of(self._index)
+        return self._of(self._index[torch.randperm(self._index.numel())])
+
+    def _of(self, order: Tensor) -> Iterator[Batch]:
+        if self._whole is not None:
+            yield self._whole
+            return
+        for chosen in order.split(self._size):
+            yield _join([self._graphs[int(number)] for number in chosen])
+
+
+def _join(graphs: list[Graph]) -> Batch:
+    """Several graphs as one without edges between them."""
+    if len(graphs) == 1:
+        return Batch(graphs[0].x, graphs[0].adjacency, None, graphs[0].y)
+    offset, edges = 0, []
+    for graph in graphs:
+        edges.append(graph.edge_index + offset)
+        offset += graph.num_nodes
+    adjacency = Adjacency.from_edge_index(torch.cat(edges, dim=1), offset)
+    return Batch(_stack([graph.x for graph in graphs]), adjacency, None, torch.cat([g.y for g in graphs]))
+
+
+def _stack(features: list[Features]) -> Features:
+    """Features of several graphs below each other; sparse ones stay sparse."""
+    dense = [x for x in features if isinstance(x, Tensor)]
+    if len(dense) == len(features):
+        return torch.cat(dense)
+    return SparseFeatures.stack([x if isinstance(x, SparseFeatures) else SparseFeatures.from_tensor(x) for x in features])

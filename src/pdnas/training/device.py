@@ -1,0 +1,21 @@
+"""Where tensors live."""
+
+import re
+
+import torch
+
+from pdnas.errors import DeviceError
+
+
+def find_device(name: str = "auto") -> torch.device:
+    """The device of that name: ``auto`` (CUDA where there is one), ``cpu``, ``cuda`` or ``cuda:1``."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name == "auto":
+        return torch.device("cuda:0" if count else "cpu")
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise DeviceError(f"Unknown device '{name}'; give auto, cpu, cuda or cuda:0, cuda:1, ...")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= count:
+        has = f"{count} CUDA device(s)" if count else "no CUDA device"
+        raise DeviceError(f"The device '{name}' is not there: this machine has {has}; use --device cpu.")
+    return device

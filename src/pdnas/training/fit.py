@@ -1,0 +1,143 @@
+"""The one training loop: train, validate, keep the best weights, read the test part once."""
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pdnas.errors import PdnasError
+from pdnas.tasks import GraphTask
+from pdnas.training.batching import Batches
+from pdnas.training.metrics import loss, score
+from pdnas.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What an epoch of training showed.
+
+    Args:
+        epoch: Its number, from 0.
+        train_loss: Mean over the epoch's steps, with dropout.
+        val_loss: On the validation part, after the epoch.
+        val: The task's metric there.
+    """
+
+    epoch: int
+    train_loss: float
+    val_loss: float
+    val: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a training came to; the network holds the weights of the chosen epoch.
+
+    Args:
+        epoch: The chosen one: the best on validation.
+        val: The task's metric on the validation part at that epoch.
+        test: The same on the test part, read once, at that epoch.
+        epochs: How many were run.
+        seconds: How long they took.
+    """
+
+    epoch: int
+    val: float
+    test: float
+    epochs: int
+    seconds: float
+
+
+def fit(
+    network: nn.Module,
+    task: GraphTask,
+    recipe: Recipe,
+    *,
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> Fit:
+    """Train a network on a task.
+
+    Args:
+        network: Called as ``network(x, adjacency)``; on the same device as the task.
+        task: What to learn.
+        recipe: How.
+        on_epoch: Told of every epoch.
+    """
+    started = time.perf_counter()
+    optimizer = recipe.make_optimizer(network.parameters())
+    train = Batches(task, "train", recipe.batch_graphs)
+    val = Batches(task, "val")
+    best: Epoch | None = None
+    best_weights: dict[str, Tensor] = {}
+    for number in range(recipe.epochs):
+        train_loss = _train(network, train, task, optimizer)
+        val_loss, metric = evaluate(network, val, task)
+        # One transfer for all three figures of the epoch.
+        figures = torch.stack([train_loss, val_loss, metric]).tolist()
+        epoch = Epoch(number, *figures)
+        _check(epoch, recipe)
+        if best is None or _score(recipe, epoch) > _score(recipe, best):
+            best = epoch
+            best_weights = copy.deepcopy(network.state_dict())
+        if on_epoch is not None:
+            on_epoch(epoch)
+        if number - best.epoch >= recipe.patience:
+            break
+    assert best is not None
+    network.load_state_dict(best_weights)
+    _, test = evaluate(network, Batches(task, "test"), task)
+    seconds = time.perf_counter() - started
+    return Fit(best.epoch, best.val, float(test), number + 1, seconds)
+
+
+def _train(
+    network: nn.Module, batches: Batches, task: GraphTask, optimizer: torch.optim.Optimizer
+) -> Tensor:
+    """One epoch of steps; the mean loss, still on the device."""
+    network.train()
+    losses = []
+    for batch in batches.shuffled():
+        optimizer.zero_grad(set_to_none=True)
+        value = loss(batch.select(network(batch.x, batch.adjacency)), batch.y, task.kind)
+        value.backward()
+        optimizer.step()
+        losses.append(value.detach())
+    return torch.stack(losses).mean()
+
+
+@torch.no_grad()
+def evaluate(network: nn.Module, batches: Batches, task: GraphTask) -> tuple[Tensor, Tensor]:
+    """Loss and metric of a part, as tensors on the device, without dropout."""
+    network.eval()
+    outputs = [
+        (batch.select(network(batch.x, batch.adjacency)), batch.y) for batch in batches.in_order()
+    ]
+    logits = torch.cat([output for output, _ in outputs])
+    y = torch.cat([labels for _, labels in outputs])
+    return loss(logits, y, task.kind), score(logits, y, task.kind, task.metric)
+
+
+def _score(recipe: Recipe, epoch: Epoch) -> tuple[float, float]:
+    return recipe.score(metric=epoch.val, loss=epoch.val_loss)
+
+
+def _check(epoch: Epoch, recipe: Recipe) -> None:
+    if not math.isfinite(epoch.train_loss + epoch.val_loss):
+        raise PdnasError(
+            f"The loss is no longer finite at epoch {epoch.epoch}; lower the learning rate, "
+            f"now {recipe.lr:g}."
+        )
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
+    """Torch's random state set by a seed inside, and untouched outside."""
+    device = torch.device(device)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,38 @@
+"""Losses and metrics of each kind of task."""
+
+import torch.nn.functional as F
+from torch import Tensor
+from torchmetrics.functional import classification as tm
+
+from pdnas.tasks.source import Kind, Metric
+
+
+def loss(logits: Tensor, y: Tensor, kind: Kind) -> Tensor:
+    """Cross-entropy for one class per node, binary cross-entropy per label otherwise.
+
+    Args:
+        logits: ``[N, classes]``, ``[N, labels]`` or, for a binary task, ``[N, 1]``.
+        y: ``[N]``, ``[N, labels]`` or ``[N]``.
+        kind: Of the task.
+    """
+    if kind == "single-label":
+        return F.cross_entropy(logits, y)
+    target = y.unsqueeze(1) if kind == "binary" else y
+    return F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype))
+
+
+def score(logits: Tensor, y: Tensor, kind: Kind, metric: Metric) -> Tensor:
+    """The metric, between 0 and 1, as a tensor on the logits' device; shapes as in :func:`loss`."""
+    if kind == "single-label":
+        classes = logits.size(1)
+        average = "micro" if metric == "accuracy" else "macro"
+        measure = tm.multiclass_accuracy if metric == "accuracy" else tm.multiclass_f1_score
+        return measure(logits, y, num_classes=classes, average=average, validate_args=False)
+    if kind == "multi-label":
+        average = "micro" if metric == "micro-f1" else "macro"
+        labels = y.long()
+        return tm.multilabel_f1_score(
+            logits.sigmoid(), labels, num_labels=y.size(1), average=average, validate_args=False
+        )
+    measure = tm.binary_accuracy if metric == "accuracy" else tm.binary_auroc
+    return measure(logits.squeeze(1).sigmoid(), y, validate_args=False)

@@ -1,0 +1,84 @@
+"""How weights are trained: one frozen settings object, and the recipes that have a name."""
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import nn
+
+from pdnas.errors import RecipeError, first_complaint
+from pdnas.registry import Registry
+
+
+class Recipe(BaseModel):
+    """Settings of a training; its fields are flags of the command line and what a run records."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="Who moves the weights.")
+    lr: float = Field(0.01, gt=0, description="Learning rate.")
+    weight_decay: float = Field(5e-4, ge=0, description="Pull of all weights towards zero.")
+    input_dropout: float = Field(0.5, ge=0, lt=1, description="Dropout of the raw features.")
+    dropout: float = Field(0.5, ge=0, lt=1, description="Dropout between blocks.")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of learned attention.")
+    epochs: int = Field(400, ge=1, description="Epochs at most.")
+    patience: int = Field(100, ge=1, description="Epochs without a better one before stopping.")
+    selection: Literal["metric", "loss"] = Field(
+        "metric", description="What of validation picks the epoch; the other one breaks ties."
+    )
+    batch_graphs: int = Field(2, ge=1, description="Graphs per step where there are several.")
+
+    def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimizer for these parameters."""
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(
+                parameters, lr=self.lr, momentum=0.9, weight_decay=self.weight_decay
+            )
+        kind = torch.optim.Adam if self.optimizer == "adam" else torch.optim.AdamW
+        return kind(parameters, lr=self.lr, weight_decay=self.weight_decay)
+
+    def score(self, *, metric: float, loss: float) -> tuple[float, float]:
+        """What is compared to pick an epoch; higher is better."""
+        return (metric, -loss) if self.selection == "metric" else (-loss, metric)
+
+    def changed(self, **values: Any) -> "Recipe":
+        """This recipe with some values replaced, all of them checked."""
+        return _validated({**self.model_dump(), **values}, "The recipe")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Recipe":
+        """Read a TOML file whose keys are the fields; what it does not name keeps its default."""
+        try:
+            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise RecipeError(f"The recipe '{path}' cannot be read: {error}.") from None
+        return _validated(values, f"The recipe '{path}'")
+
+
+def _validated(values: dict[str, Any], name: str) -> Recipe:
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        complaint = first_complaint(error)
+        if error.errors()[0]["type"] == "extra_forbidden":
+            complaint += f"; known are: {', '.join(Recipe.model_fields)}"
+        given = error.errors()[0]["input"]
+        raise RecipeError(f"{name} is not valid: {complaint}, but got {given!r}.") from None
+
+
+RECIPES: Registry[str, Recipe] = Registry("recipe")
+
+RECIPES.register("default")(Recipe())
+RECIPES.register("gcn")(Recipe())
+RECIPES.register("gat")(
+    Recipe(lr=0.005, input_dropout=0.6, dropout=0.6, attention_dropout=0.6, epochs=1000)
+)
+RECIPES.register("sage")(Recipe())
+
+
+def find_recipe(name: str) -> Recipe:
+    """A named recipe, or one from a TOML file."""
+    return Recipe.load(name) if name.endswith(".toml") else RECIPES[name]

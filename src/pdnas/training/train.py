@@ -1,0 +1,193 @@
+"""One architecture, trained over seeds and splits, with everything that a reader needs to trust it."""
+
+import hashlib
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import torch
+from torch import Tensor
+
+from pdnas.architecture import Architecture
+from pdnas.models import GraphNetwork
+from pdnas.runs import (
+    ARCHITECTURE,
+    CHECKPOINT,
+    CHECKPOINT_WEIGHTS,
+    RESULT,
+    WEIGHTS,
+    Record,
+    Result,
+    RunDirectory,
+    Scores,
+    SplitRecord,
+)
+from pdnas.tasks import GraphTask, Split
+from pdnas.training.device import find_device
+from pdnas.training.fit import Epoch, fit, seeded
+from pdnas.training.recipe import Recipe
+
+
+class Training(Record):
+    """One finished training of several.
+
+    Args:
+        split_seed: Which split of the name it was on; none where there is only one.
+        seed: Of the weights and the dropout.
+        epoch: The chosen one.
+        val: Validation there.
+        test: Test there.
+        seconds: How long it took.
+    """
+
+    split_seed: int | None
+    seed: int
+    epoch: int
+    val: float
+    test: float
+    seconds: float
+
+
+class TrainingRecord(Record):
+    """The trainings of a run that are finished, and where its history then ended."""
+
+    trainings: tuple[Training, ...] = ()
+    history_bytes: int = 0
+
+
+Watcher = Callable[[int, Epoch], None]
+"""Told the number of the training, from 0, and each of its epochs."""
+
+
+def train(
+    architecture: Architecture,
+    task: GraphTask,
+    *,
+    hidden: int = 64,
+    recipe: Recipe | None = None,
+    seeds: int | Sequence[int] = 1,
+    split_seeds: Sequence[int] = (),
+    device: str | torch.device = "auto",
+    run: RunDirectory | None = None,
+    on_epoch: Watcher | None = None,
+) -> Result:
+    """Train an architecture once for every seed, and on every split, and sum up.
+
+    Args:
+        architecture: What to train.
+        task: On what.
+        hidden: Channels between blocks.
+        recipe: How; by default the recipe ``default``.
+        seeds: The seeds, or how many, from 0.
+        split_seeds: Which splits of the task's split's name; by default the task's split alone.
+        device: Where.
+        run: Where to write the history, the result and the weights. Trainings that are recorded
+            there as finished are not repeated.
+        on_epoch: Told of every epoch.
+    """
+    recipe = recipe or Recipe()
+    seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    device = find_device(str(device))
+    parameters = architecture.parameters(task, hidden)
+    task = task.to(device)
+    tasks = [task.with_split(task.split.name, seed) for seed in split_seeds] or [task]
+    ledger = _Ledger(run)
+    for number, (split_task, seed) in enumerate(itertools.product(tasks, seeds)):
+        if number < len(ledger.trainings):
+            continue
+        with seeded(seed, device):
+            network = GraphNetwork(
+                architecture,
+                task,
+                hidden,
+                input_dropout=recipe.input_dropout,
+                dropout=recipe.dropout,
+                attention_dropout=recipe.attention_dropout,
+            ).to(device)
+            epochs: list[Epoch] = []
+
+            def watch(epoch: Epoch, number: int = number, epochs: list[Epoch] = epochs) -> None:
+                epochs.append(epoch)
+                if on_epoch is not None:
+                    on_epoch(number, epoch)
+
+            outcome = fit(network, split_task, recipe, on_epoch=watch)
+        training = Training(
+            split_seed=split_task.split.seed,
+            seed=seed,
+            epoch=outcome.epoch,
+            val=outcome.val,
+            test=outcome.test,
+            seconds=outcome.seconds,
+        )
+        ledger.add(training, epochs, network.state_dict())
+    result = Result(
+        task=task.name,
+        note=task.source.note,
+        split=_split_record([split_task.split for split_task in tasks]),
+        architecture=architecture,
+        hidden=hidden,
+        in_channels=task.in_channels,
+        out_channels=task.out_channels,
+        parameters=parameters,
+        recipe=recipe.model_dump(),
+        metric=task.metric,
+        val=Scores.of([training.val for training in ledger.trainings]),
+        test=Scores.of([training.test for training in ledger.trainings]),
+        epochs=tuple(training.epoch for training in ledger.trainings),
+        seeds=seeds,
+        train_seconds=sum(training.seconds for training in ledger.trainings),
+        device=str(device),
+    )
+    result = result.with_weights(ledger.best_weights)
+    if run is not None:
+        run.write_json(ARCHITECTURE, architecture)
+        run.write_weights(WEIGHTS, ledger.best_weights)
+        run.write_json(RESULT, result)
+    return result
+
+
+class _Ledger:
+    """The finished trainings and the best weights among them, kept in the run where there is one.
+
+    The weights are written before the training is recorded: a run that dies in between does the
+    training again, with the same seed, and comes to the same weights.
+    """
+
+    def __init__(self, run: RunDirectory | None) -> None:
+        self._run = run
+        self.trainings: list[Training] = []
+        self.best_weights: dict[str, Tensor] = {}
+        if run is not None and run.has(CHECKPOINT):
+            record = run.read_record(CHECKPOINT, TrainingRecord)
+            self.trainings = list(record.trainings)
+            self.best_weights = run.read_weights(CHECKPOINT_WEIGHTS)
+            run.cut_history(record.history_bytes)
+        elif run is not None:
+            run.cut_history(0)
+
+    def add(self, training: Training, epochs: Sequence[Epoch], weights: dict[str, Tensor]) -> None:
+        best = max((other.val for other in self.trainings), default=-math.inf)
+        self.trainings.append(training)
+        if training.val > best:
+            self.best_weights = {name: weight.detach().cpu() for name, weight in weights.items()}
+        if self._run is None:
+            return
+        if training.val > best:
+            self._run.write_weights(CHECKPOINT_WEIGHTS, self.best_weights)
+        place = {"split_seed": training.split_seed, "seed": training.seed}
+        length = self._run.append_history([{**place, **asdict(epoch)} for epoch in epochs])
+        record = TrainingRecord(trainings=tuple(self.trainings), history_bytes=length)
+        self._run.write_json(CHECKPOINT, record)
+
+
+def _split_record(splits: Sequence[Split]) -> SplitRecord:
+    members = tuple(split.sha256 for split in splits)
+    joined = hashlib.sha256("".join(members).encode()).hexdigest()
+    return SplitRecord(
+        name=splits[0].name,
+        sha256=members[0] if len(members) == 1 else joined,
+        seeds=tuple(split.seed for split in splits if split.seed is not None),
+        members=members,
+    )
