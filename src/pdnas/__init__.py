@@ -1,3 +1,58 @@
-"""pdnas finds the graph neural network that fits a graph."""
+"""pdnas finds the graph neural network that fits a graph.
+
+The public names are imported when they are first used, so that ``pdnas --help`` need not wait for
+torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from pdnas.architecture import Architecture, BlockSpec
+    from pdnas.errors import PdnasError
+    from pdnas.models import GraphNetwork
+    from pdnas.runs import Result, load_run
+    from pdnas.space import SearchSpace
+    from pdnas.tasks import GraphTask, load_task
+    from pdnas.training import Recipe, train
+
+_HOMES = {
+    "Architecture": "pdnas.architecture",
+    "BlockSpec": "pdnas.architecture",
+    "GraphNetwork": "pdnas.models",
+    "GraphTask": "pdnas.tasks",
+    "PdnasError": "pdnas.errors",
+    "Recipe": "pdnas.training",
+    "Result": "pdnas.runs",
+    "SearchSpace": "pdnas.space",
+    "load_run": "pdnas.runs",
+    "load_task": "pdnas.tasks",
+    "train": "pdnas.training",
+}
+
+__all__ = [
+    "Architecture",
+    "BlockSpec",
+    "GraphNetwork",
+    "GraphTask",
+    "PdnasError",
+    "Recipe",
+    "Result",
+    "SearchSpace",
+    "__version__",
+    "load_run",
+    "load_task",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pdnas' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -68,10 +68,15 @@ class BlockSpec(BaseModel):
         dims = self.dims(in_channels, out_channels, hidden)
         return sum(self.op(slot).num_parameters(dims) for slot in SLOTS) + self.bias * out_channels
 
+    def words(self) -> list[str]:
+        """The ops as a reader would name them: transform, attention, aggregation and so on."""
+        transform = f"mlp x{self.expansion}" if self.expansion else "linear"
+        attention = f"{self.attention} x{self.heads}"
+        activation = f"bias, {self.activation}" if self.bias else self.activation
+        return [transform, attention, self.aggregation, self.combine, activation]
+
     def __str__(self) -> str:
-        transform = f"mlp{self.expansion}" if self.expansion else "linear"
-        parts = [transform, f"{self.attention}x{self.heads}", self.aggregation, self.combine]
-        return " ".join([*parts, self.activation, *(["bias"] if self.bias else [])])
+        return ", ".join(self.words())
 
 
 class Architecture(BaseModel):
@@ -177,16 +182,14 @@ class Architecture(BaseModel):
         blocks = " | ".join(str(block) for block in self.blocks)
         gates = " ".join(f"{i}->{j}" for i, j in self.gates)
         literal = "" if self.attention_normalization == "softmax" else ", attention not normalized"
-        return f"{blocks}, shortcuts {gates or 'none'}{literal}"
+        return f"{blocks} | shortcuts {gates or 'none'}{literal}"
 
     def table(self) -> list[list[str]]:
-        """Rows of text, one per block under a header: block, slots, shortcuts that end there."""
-        header = ["block", *SLOTS, "bias", "shortcuts from"]
-        rows = [header]
+        """Rows of text under a header: each block with its ops and the shortcuts that end there."""
+        rows = [["block", "transform", "attention", "aggregation", "combine", "activation", "shortcuts"]]
         for number, block in enumerate(self.blocks):
             starts = ", ".join(str(i) for i, j in self.gates if j == number)
-            ops = [str(getattr(block, slot)) for slot in SLOTS]
-            rows.append([str(number), *ops, "yes" if block.bias else "no", starts or "-"])
+            rows.append([str(number), *block.words(), f"from {starts}" if starts else "-"])
         return rows
 
 

@@ -68,9 +68,9 @@ class Scores(Record):
         return cls(mean=mean, std=std, interval=(mean - half, mean + half), values=tuple(values))
 
     def __str__(self) -> str:
-        """In percent, with the number of values."""
+        """In percent."""
         spread = f" ± {100 * self.std:.2f}" if self.interval else ""
-        return f"{100 * self.mean:.2f}{spread} %"
+        return f"{100 * self.mean:.2f}{spread}"
 
 
 class SplitRecord(Record):
@@ -160,8 +160,8 @@ class Result(Record):
         low, high = self.test.interval or (math.nan, math.nan)
         sure = f", 95 % interval {100 * low:.2f} to {100 * high:.2f}" if self.test.interval else ""
         return (
-            f"{task}, split {self.split.name}: test {self.metric} {self.test}{sure} "
-            f"({count} training{'s' if count > 1 else ''}, validation {self.val})\n"
+            f"{task}, split {self.split.name}: test {self.metric} {self.test} %{sure} "
+            f"({count} training{'s' if count > 1 else ''}, validation {self.val} %)\n"
             f"{self.architecture}\n"
             f"hidden {self.hidden}, {self.parameters:,} parameters, "
             f"{self.search_seconds + self.train_seconds:.1f} s on {self.device}"

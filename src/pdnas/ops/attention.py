@@ -79,9 +79,18 @@ class LearnedAttention(Attention):
         """The table's formula, ``[N, H, C] -> [E, H]``."""
 
 
-def inner(x: Tensor, vector: Tensor) -> Tensor:
-    """Inner product of each node with each head's vector, ``[N, H, C], [H, C] -> [N, H]``."""
-    return torch.einsum("nhc,hc->nh", x, vector)
+def inner(x: Tensor, *vectors: Tensor) -> tuple[Tensor, ...]:
+    """Inner products of each row with each head's vectors, ``[N, H, C], [H, C]... -> [N, H]...``.
+
+    All of them come from one product of matrices: of block-diagonal shape where each head has its
+    own channels, dense where all heads see the same ones.
+    """
+    heads, channels = vectors[0].shape
+    if x.stride(1) == 0:
+        return (x[:, 0] @ torch.cat(vectors).t()).split(heads, dim=1)
+    own = torch.eye(heads, dtype=x.dtype, device=x.device).unsqueeze(1)  # [H, 1, H]
+    spread = torch.cat([vector.unsqueeze(-1) * own for vector in vectors], dim=-1)
+    return (x.flatten(1) @ spread.view(heads * channels, -1)).split(heads, dim=1)
 
 
 @ATTENTIONS.register("gat")
@@ -93,9 +102,8 @@ class GatAttention(LearnedAttention):
     at_source: nn.Parameter
 
     def scores(self, x: Tensor, graph: Adjacency) -> Tensor:
-        target = graph.at_targets(inner(x, self.at_target))
-        source = graph.at_sources(inner(x, self.at_source))
-        return F.leaky_relu(target + source, 0.2)
+        target, source = inner(x, self.at_target, self.at_source)
+        return F.leaky_relu(graph.at_targets(target) + graph.at_sources(source), 0.2)
 
 
 @ATTENTIONS.register("sym-gat")
@@ -107,7 +115,7 @@ class SymGatAttention(LearnedAttention):
     at_source: nn.Parameter
 
     def scores(self, x: Tensor, graph: Adjacency) -> Tensor:
-        both = torch.cat([inner(x, self.at_target), inner(x, self.at_source)], dim=1)
+        both = torch.cat(inner(x, self.at_target, self.at_source), dim=1)
         target_i, source_i = graph.at_targets(both).chunk(2, dim=1)
         target_j, source_j = graph.at_sources(both).chunk(2, dim=1)
         return F.leaky_relu(target_i + source_j, 0.2) + F.leaky_relu(target_j + source_i, 0.2)
@@ -138,7 +146,7 @@ class LinearAttention(LearnedAttention):
     at_source: nn.Parameter
 
     def scores(self, x: Tensor, graph: Adjacency) -> Tensor:
-        scores = graph.at_sources(inner(x, self.at_source))
+        scores = graph.at_sources(*inner(x, self.at_source))
         if self.normalization == "none":
             scores = graph.at_targets(graph.sum_edges(scores))
         return scores.tanh()
@@ -156,4 +164,5 @@ class GeneLinearAttention(LearnedAttention):
     def scores(self, x: Tensor, graph: Adjacency) -> Tensor:
         target = graph.at_targets(x * self.at_target)
         source = graph.at_sources(x * self.at_source)
-        return inner((target + source).tanh(), self.at_sum)
+        (scores,) = inner((target + source).tanh(), self.at_sum)
+        return scores

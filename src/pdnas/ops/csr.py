@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+CPU_CHANNELS = 32
+"""Channels that a product takes at a time on a CPU: more of them push each other out of its caches."""
+
 
 @dataclass(frozen=True, eq=False)
 class Csr:
@@ -123,10 +126,18 @@ def _product(pattern: Csr, values: Tensor, dense: Tensor) -> Tensor:
     """``A @ dense`` without gradients."""
     if pattern.nnz == 0:
         return dense.new_zeros(pattern.num_rows, dense.size(1))
-    matrix, dense = pattern.with_values(values), dense.contiguous()
-    if dense.is_cuda or torch.backends.mkl.is_available():
-        return matrix @ dense
-    summed: Tensor = torch.sparse.mm(matrix, dense, "sum")  # torch's own kernel, on any CPU
+    matrix = pattern.with_values(values)
+    if dense.is_cuda:
+        return matrix @ dense.contiguous()
+    if dense.size(1) > CPU_CHANNELS:
+        return torch.cat([_cpu_product(matrix, part) for part in dense.split(CPU_CHANNELS, 1)], 1)
+    return _cpu_product(matrix, dense)
+
+
+def _cpu_product(matrix: Tensor, dense: Tensor) -> Tensor:
+    if torch.backends.mkl.is_available():
+        return matrix @ dense.contiguous()
+    summed: Tensor = torch.sparse.mm(matrix, dense.contiguous(), "sum")
     return summed
 
 
@@ -155,7 +166,7 @@ class _CsrMatmul(torch.autograd.Function):
             grad_values = _sampled_product(ctx.pattern, grad, dense)
         if ctx.needs_input_grad[2]:
             pattern, order = ctx.pattern.transposed
-            grad_dense = _product(pattern, values[order], grad)
+            grad_dense = _product(pattern, values.index_select(0, order), grad)
         return None, grad_values, grad_dense
 
 
@@ -171,4 +182,4 @@ class _CsrInner(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
         left, right = ctx.saved_tensors
         pattern, order = ctx.pattern.transposed
-        return None, _product(ctx.pattern, grad, right), _product(pattern, grad[order], left)
+        return None, _product(ctx.pattern, grad, right), _product(pattern, grad.index_select(0, order), left)

@@ -55,9 +55,9 @@ def read(path: Path, options: ReadOptions) -> Source:
 
 def _load(path: Path) -> Arrays:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.lib.npyio.NpzFile):
-            with loaded:
+        with path.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if isinstance(loaded, np.lib.npyio.NpzFile):
                 return {name: loaded[name] for name in loaded.files}
     except OSError:
         raise

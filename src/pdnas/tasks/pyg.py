@@ -6,6 +6,7 @@ import inspect
 import io
 import re
 import shutil
+import threading
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -34,6 +35,8 @@ from pdnas.tasks.splits import PARTS
 
 BINARY_METRICS: dict[str, Metric] = {"HeterophilousGraphDataset": "roc-auc"}
 """Classes whose authors do not judge their binary data sets by accuracy."""
+
+_SILENCE = threading.Lock()
 
 NOTES: Registry[str, Callable[[Path], str]] = Registry("class with a note")
 """For some classes: what must be said of data, given the folder with their raw files."""
@@ -107,7 +110,9 @@ def read_pyg(
 
         made_once(folder, make)
         here = {**arguments, "root": str(folder)}
-        parts, note = _construct(named.cls, here, task, _skip), _note(named, folder)
+        remedy = f"remove '{folder}' to have it made anew"
+        parts = _construct(named.cls, here, task, _skip, remedy=remedy)
+        note = _note(named, folder)
     normalize = normalize if options.normalize is None else options.normalize
     undirected = bool(options.undirected)
     graphs = [graph for part in parts for graph in part]
@@ -268,6 +273,8 @@ def _construct(
     arguments: dict[str, Any],
     task: str,
     fetch: Callable[[Dataset], None] | None,
+    *,
+    remedy: str = "check its files, or give your own data as a path",
 ) -> list[list[Data]]:
     """The graphs of a data set; of its parts for training, validation and test where it has such.
 
@@ -276,6 +283,7 @@ def _construct(
         arguments: What to construct it with.
         task: What the user calls it.
         fetch: What to do in place of the class's own download.
+        remedy: What the user can do where that fails.
     """
     quiet = cls if fetch is None else type(cls.__name__, (cls,), {"_download": _method(fetch)})
     split = inspect.signature(cls).parameters.get("split")
@@ -291,10 +299,7 @@ def _construct(
             f"'{task}' is read with a package that is not installed ({error}); install it."
         ) from error
     except Exception as error:  # each class reads in its own way
-        raise TaskError(
-            f"PyG cannot read '{task}' ({_reason(error)}); check its files, or give your own data "
-            "as a path."
-        ) from error
+        raise TaskError(f"PyG cannot read '{task}' ({_reason(error)}); {remedy}.") from error
 
 
 def _method(fetch: Callable[[Dataset], None]) -> Callable[[Dataset], None]:
@@ -304,9 +309,10 @@ def _method(fetch: Callable[[Dataset], None]) -> Callable[[Dataset], None]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Hold back what PyG prints and warns of while it reads."""
+    """Hold back what PyG prints and warns of while it reads; one thread at a time."""
     sink = io.StringIO()
     with (
+        _SILENCE,
         contextlib.redirect_stdout(sink),
         contextlib.redirect_stderr(sink),
         warnings.catch_warnings(action="ignore"),

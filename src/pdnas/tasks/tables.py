@@ -30,10 +30,11 @@ def read(folder: Path, options: ReadOptions) -> Source:
 
     Nodes: ``id`` (the row's number where there is none); ``label``, a name or a whole number and
     empty where unknown, or for many labels per node a column ``label:NAME`` of zeros and ones for
-    each; ``split`` with ``train``, ``val`` and ``test``, which becomes the split ``own``; further
-    columns of such words, which become ``column:NAME``; every other column is a feature and must
-    hold numbers. Edges: ``source`` and ``target``, which are ids of nodes; other columns are
-    ignored. Every edge also gets its reverse unless the options object.
+    each (a single one is a yes-or-no question); ``split`` with ``train``, ``val`` and ``test``,
+    which becomes the split ``own``; further columns of such words, which become ``column:NAME``;
+    every other column is a feature and must hold numbers. Edges: ``source`` and ``target``, which
+    are ids of nodes; other columns are ignored. Every edge also gets its reverse unless the options
+    object.
     """
     nodes, edges = _read_table(folder, "nodes"), _read_table(folder, "edges")
     if nodes.num_rows == 0:
@@ -170,6 +171,7 @@ def _labels(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
         )
     if several:
         names = tuple(name.removeprefix(MULTI_LABEL) for name in several)
+        names = names if len(names) > 1 else (f"not {names[0]}", names[0])
         return _feature_matrix(nodes, several, folder), names
     _require(nodes, f"nodes of '{folder}'", "label")
     return _classes(nodes, folder)
@@ -284,7 +286,8 @@ def _feature_matrix(nodes: pa.Table, names: list[str], folder: Path) -> Tensor:
                 f"The column '{name}' of the nodes of '{folder}' is of type {column.type}; give "
                 "numbers."
             )
-        matrix[:, index] = column.cast(pa.float64()).to_numpy()
+        with np.errstate(over="ignore"):  # becomes infinite, which is refused later
+            matrix[:, index] = column.cast(pa.float64()).to_numpy()
         empty = int(np.isnan(matrix[:, index]).sum())
         if empty:
             raise TaskError(

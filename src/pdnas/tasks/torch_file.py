@@ -34,8 +34,10 @@ def read(path: Path, options: ReadOptions) -> Source:
 
 
 def _load(path: Path) -> object:
+    # On leaving, torch forgets the classes named here, also those that PyG itself has allowed.
+    known = torch.serialization.get_safe_globals()
     try:
-        with torch.serialization.safe_globals(SAFE):
+        with torch.serialization.safe_globals([entry for entry in SAFE if entry not in known]):
             return torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
@@ -43,8 +45,8 @@ def _load(path: Path) -> object:
         found = re.search(r"(?:GLOBAL|class|global|callable:?) ([\w.]*[.][\w.]+)", str(error))
         if isinstance(error, pickle.UnpicklingError) and found:
             raise TaskError(
-                f"'{path}' holds {found.group(1)}, which pdnas does not load because it could run "
-                "code; save a torch_geometric Data of tensors alone."
+                f"'{path}' holds {found.group(1)}, which pdnas does not load because objects other "
+                "than tensors could run code; save a torch_geometric Data of tensors alone."
             ) from error
         raise TaskError(
             f"'{path}' is damaged or not a file of torch.save; save the graph anew with "

@@ -16,6 +16,9 @@ from pdnas.training.batching import Batches
 from pdnas.training.metrics import loss, score
 from pdnas.training.recipe import Recipe
 
+DIGITS = 6
+"""Decimals of a figure: what single precision can tell."""
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -79,7 +82,7 @@ def fit(
         val_loss, metric = evaluate(network, val, task)
         # One transfer for all three figures of the epoch.
         figures = torch.stack([train_loss, val_loss, metric]).tolist()
-        epoch = Epoch(number, *figures)
+        epoch = Epoch(number, *(round(figure, DIGITS) for figure in figures))
         _check(epoch, recipe)
         if best is None or _score(recipe, epoch) > _score(recipe, best):
             best = epoch
@@ -92,7 +95,7 @@ def fit(
     network.load_state_dict(best_weights)
     _, test = evaluate(network, Batches(task, "test"), task)
     seconds = time.perf_counter() - started
-    return Fit(best.epoch, best.val, float(test), number + 1, seconds)
+    return Fit(best.epoch, best.val, round(float(test), DIGITS), number + 1, seconds)
 
 
 def _train(

@@ -1,0 +1,94 @@
+"""The command line: a table of commands, one file each, and what happens when one fails."""
+
+import contextlib
+import importlib
+import io
+import itertools
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import tyro
+
+from pdnas import __version__
+from pdnas.errors import PdnasError
+from pdnas.registry import unknown
+
+CONFIG = (tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
+"""How flags are made of fields: no prefixes, no ``None`` to type, no ``--no-`` twins."""
+
+COMMANDS = {
+    "train": "train one architecture over seeds",
+    "resume": "go on where a run stopped",
+    "tasks": "what there is to train on",
+    "space": "what there is to search in",
+}
+"""Each command and its line of help; ``pdnas.cli.NAME`` holds it as ``Command``."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code: 0, 2 for bad input, 130 for Ctrl-C.
+
+    Args:
+        arguments: What follows ``pdnas``; by default what the shell gave.
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        if not arguments or arguments[0] in ("-h", "--help"):
+            print(_usage())
+            return 0
+        if arguments[0] == "--version":
+            print(f"pdnas {__version__}")
+            return 0
+        if arguments[0] not in COMMANDS:
+            raise unknown("command", arguments[0], COMMANDS)
+        return _parse(arguments[0], arguments[1:]).run()
+    except PdnasError as error:
+        print(f"pdnas: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("pdnas: stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output is gone; say nothing more, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {about}" for name, about in COMMANDS.items()]
+    return "\n".join(
+        [
+            "pdnas finds the graph neural network that fits a graph.",
+            "",
+            "usage: pdnas COMMAND ...",
+            "",
+            *lines,
+            "",
+            "pdnas COMMAND --help tells the flags of a command, pdnas --version the version.",
+        ]
+    )
+
+
+def _parse(name: str, arguments: Sequence[str]) -> Any:
+    """The command with its flags; a wrong flag becomes one sentence."""
+    module = importlib.import_module(f"pdnas.cli.{name}")
+    prog, complaint = f"pdnas {name}", io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(module.Command, args=arguments, prog=prog, config=CONFIG)
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        raise PdnasError(f"{_first_statement(complaint.getvalue())}; see {prog} --help.") from None
+
+
+def _first_statement(box: str) -> str:
+    """What a framed message says between its title and its first rule."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
+    lines = [line.strip("│ ") for line in plain.splitlines()[1:]]
+    statement = itertools.takewhile(lambda line: not line.startswith(("─", "╰")), lines)
+    return " ".join(statement).rstrip(".")

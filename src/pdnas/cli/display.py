@@ -1,0 +1,97 @@
+"""What commands show: progress on stderr, tables on stdout."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from pdnas.runs import Result
+from pdnas.training.fit import Epoch
+
+
+class TrainingProgress:
+    """A bar over all epochs of all trainings; nothing where stderr is not a terminal.
+
+    Args:
+        trainings: How many there are.
+        epochs: How many epochs each of them has at most.
+        quiet: Show nothing anyway.
+    """
+
+    def __init__(self, trainings: int, epochs: int, *, quiet: bool) -> None:
+        console = Console(stderr=True)
+        self._trainings, self._epochs = trainings, epochs
+        self._bar = Progress(
+            TextColumn("training {task.fields[training]}"),
+            BarColumn(),
+            TextColumn("epoch {task.fields[epoch]}  {task.fields[figures]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self._task = self._bar.add_task(
+            "train", total=trainings * epochs, training=f"1/{trainings}", epoch=0, figures=""
+        )
+
+    def __enter__(self) -> "TrainingProgress":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def show(self, number: int, epoch: Epoch) -> None:
+        """Tell of an epoch of the training of that number."""
+        self._bar.update(
+            self._task,
+            completed=number * self._epochs + epoch.epoch + 1,
+            training=f"{number + 1}/{self._trainings}",
+            epoch=epoch.epoch,
+            figures=f"loss {epoch.train_loss:.3f}  validation {100 * epoch.val:.2f} %",
+        )
+
+
+def show(name: str, result: Result, run: Path) -> None:
+    """The architecture, the result and where it lies."""
+    task = f"{result.task} ({result.note})" if result.note else result.task
+    print_table(result.architecture.table(), title=f"{name} on {task}, hidden size {result.hidden}")
+    header = ["split", "trainings", "validation", "test", "95 % interval", "parameters", "seconds"]
+    interval = result.test.interval
+    row = [
+        result.split.name,
+        str(len(result.test.values)),
+        str(result.val),
+        str(result.test),
+        f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f}" if interval else "-",
+        f"{result.parameters:,}",
+        f"{result.search_seconds + result.train_seconds:.1f}",
+    ]
+    print_table([header, row], title=f"{result.metric} in %, mean ± standard deviation")
+    print(f"run: {run}")
+
+
+def print_table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+    """Rows of text under a header; markup in them is only text."""
+    style = {"box": box.SIMPLE_HEAD, "padding": (0, 1), "show_edge": False}
+    table = Table(title=title and Text(title, style="bold"), title_justify="left", **style)
+    for heading in rows[0]:
+        table.add_column(Text(heading), overflow="fold")
+    for row in rows[1:]:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200
+    console.print(table)
+    console.print()

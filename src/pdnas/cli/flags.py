@@ -1,0 +1,121 @@
+"""Flags that mean the same in every command."""
+
+import re
+from dataclasses import dataclass, field, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Optional
+
+import torch
+import tyro
+
+from pdnas.errors import PdnasError
+from pdnas.tasks import GraphTask, load_task
+from pdnas.training import Recipe
+
+def by_default(what: str) -> Any:
+    """What help says of a flag whose default is found elsewhere."""
+    return tyro.conf.arg(help_behavior_hint=f"(default: {what})")
+
+
+Choice = Literal["auto", "on", "off"]
+_CHOICES: dict[Choice, bool | None] = {"auto": None, "on": True, "off": False}
+
+
+@dataclass(frozen=True)
+class TaskFlags:
+    """What to learn from."""
+
+    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")] = "citeseer"
+    """citeseer (embedded), cora, pubmed, ppi, pyg:Class/name, or a path to a .pt, an .npz or a
+    folder of tables"""
+    split: Annotated[str | None, by_default("the data's own, else random")] = None
+    """random (60/20/20), or one that the data bring: own, public or column:NAME"""
+    split_seeds: Annotated[str | None, by_default("the first")] = None
+    """which of the splits of that name: 3, or 0..9, or 0,2,5"""
+    metric: Annotated[str | None, by_default("the task's")] = None
+    """accuracy, micro-f1, macro-f1 or roc-auc, as the task allows"""
+    data_root: Annotated[Path | None, by_default("PDNAS_DATA")] = None
+    """where data sets are looked for before anything is downloaded"""
+    normalize: Choice = "auto"
+    """scale each node's features to sum to one; auto: for citation graphs only"""
+    undirected: Choice = "auto"
+    """add the reverse of every edge; auto: for tables only"""
+
+    def load(self) -> GraphTask:
+        """The task, on the first of the splits."""
+        return load_task(
+            self.task,
+            split=self.split,
+            split_seed=next(iter(self.chosen_splits()), None),
+            metric=self.metric,
+            data_root=self.data_root,
+            normalize=_CHOICES[self.normalize],
+            undirected=_CHOICES[self.undirected],
+        )
+
+    def chosen_splits(self) -> tuple[int, ...]:
+        """The numbers that ``--split-seeds`` names; none if it is not given."""
+        if self.split_seeds is None:
+            return ()
+        text = self.split_seeds
+        span = re.fullmatch(r"(\d+)\.\.(\d+)", text)
+        if span:
+            chosen = tuple(range(int(span[1]), int(span[2]) + 1))
+        elif re.fullmatch(r"\d+(,\d+)*", text):
+            chosen = tuple(int(number) for number in text.split(","))
+        else:
+            chosen = ()
+        if not chosen or len(set(chosen)) < len(chosen):
+            raise PdnasError(
+                f"The split seeds '{text}' cannot be read; write one number, a span such as 0..9, "
+                "or a list such as 0,2,5."
+            )
+        return chosen
+
+
+RecipeChanges: Any = make_dataclass(
+    "RecipeChanges",
+    [
+        (
+            name,
+            Annotated[
+                Optional[info.annotation],
+                tyro.conf.arg(
+                    help=info.description, help_behavior_hint="(default: the recipe's)"
+                ),
+            ],
+            field(default=None),
+        )
+        for name, info in Recipe.model_fields.items()
+    ],
+    frozen=True,
+)
+"""One flag for each field of a recipe; those that are not given leave the recipe as it is."""
+
+
+@dataclass(frozen=True)
+class DeviceFlags:
+    """Where to compute."""
+
+    device: str = "auto"
+    """auto (CUDA where there is one), cpu, cuda or cuda:i"""
+    threads: int = 1
+    """CPU threads; more than one rarely pays on small graphs or busy cores"""
+
+    def apply(self) -> None:
+        """Set the number of threads."""
+        if self.threads < 1:
+            raise PdnasError(f"The number of threads is {self.threads}; give at least 1.")
+        torch.set_num_threads(self.threads)
+
+
+@dataclass(frozen=True)
+class OutputFlags:
+    """What to leave behind and what to say."""
+
+    run_dir: Annotated[Path | None, by_default("runs/NAME-DATE-TIME")] = None
+    """where to write the run"""
+    json: bool = False
+    """print the result as one line of JSON, last on stdout"""
+    quiet: bool = False
+    """no progress and no table"""

@@ -1,0 +1,42 @@
+"""``pdnas space``: what there is to search in."""
+
+import json
+from dataclasses import dataclass
+
+import tyro
+
+from pdnas.cli.display import print_table
+from pdnas.errors import PdnasError
+from pdnas.ops import SLOTS
+from pdnas.space import SPACES
+
+
+@dataclass(frozen=True)
+class Command:
+    """Show a space: the candidates of each slot, and how many architectures that makes."""
+
+    space: tyro.conf.Positional[str] = "paper"
+    """the space's name"""
+    blocks: tuple[int, ...] = (2, 3, 4)
+    """depths to count the architectures of"""
+    json: bool = False
+    """print one line of JSON instead of tables"""
+
+    def run(self) -> int:
+        """Print the space."""
+        space = SPACES[self.space]
+        counts = {blocks: space.count(blocks) for blocks in self.blocks}
+        if self.json:
+            print(json.dumps({"space": space.model_dump(mode="json"), "counts": counts}))
+            return 0
+        rows = [["slot", "candidates", ""]]
+        for slot in SLOTS:
+            names = space.candidates(slot)
+            rows.append([slot, str(len(names)), ", ".join(map(str, names))])
+        print_table(rows, title=f"space {space.name}")
+        sizes = [["blocks", "possible shortcuts", "architectures"]]
+        for blocks, count in counts.items():
+            gates = len(space.possible_gates(blocks))
+            sizes.append([str(blocks), str(gates), f"{count:,}"])
+        print_table(sizes)
+        return 0

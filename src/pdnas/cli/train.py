@@ -1,0 +1,126 @@
+"""``pdnas train``: one architecture, trained over seeds."""
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from pdnas.architecture import Architecture, check_hidden
+from pdnas.cli.display import TrainingProgress, show
+from pdnas.cli.flags import DeviceFlags, OutputFlags, RecipeChanges, TaskFlags, by_default
+from pdnas.errors import PdnasError
+from pdnas.models.baselines import BASELINES
+from pdnas.registry import unknown
+from pdnas.runs import ENVIRONMENT, SETTINGS, Record, RunDirectory, environment
+from pdnas.training import RECIPES, Recipe, find_recipe, train
+from pdnas.training.device import find_device
+
+HIDDEN = 64
+
+
+class TrainSettings(Record):
+    """All that decides a training run: what ``settings.json`` holds and ``pdnas resume`` reads."""
+
+    command: Literal["train"] = "train"
+    name: str
+    architecture: Architecture
+    hidden: int
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    task: TaskFlags
+    device: DeviceFlags
+
+
+@dataclass(frozen=True)
+class Command:
+    """Train one architecture over seeds: a baseline's name, a JSON file, or the one of a run."""
+
+    architecture: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ARCH")]
+    """gcn, gat or sage, an architecture's JSON file, or a run directory"""
+    task: TaskFlags = TaskFlags()
+    hidden: Annotated[int | None, by_default(f"the baseline's or the run's, else {HIDDEN}")] = None
+    """channels between blocks"""
+    recipe: Annotated[str | None, by_default("the baseline's or the run's, else default")] = None
+    """how to train: default, gcn, gat, sage, or a TOML file"""
+    changes: RecipeChanges = RecipeChanges()
+    seed: int = 0
+    """the first seed"""
+    seeds: int = 1
+    """how many trainings, each with the next seed"""
+    device: DeviceFlags = DeviceFlags()
+    output: OutputFlags = OutputFlags()
+
+    def run(self) -> int:
+        """Train, write the run, show the result."""
+        if self.seeds < 1:
+            raise PdnasError(f"The number of seeds is {self.seeds}; give at least 1.")
+        architecture, hidden, recipe = self._find()
+        settings = TrainSettings(
+            name=Path(self.architecture).stem,
+            architecture=architecture,
+            hidden=hidden,
+            recipe=recipe,
+            seeds=tuple(range(self.seed, self.seed + self.seeds)),
+            task=self.task,
+            device=self.device,
+        )
+        return execute(settings, None, self.output)
+
+    def _find(self) -> tuple[Architecture, int, Recipe]:
+        """The architecture, its hidden size and its recipe, from their names."""
+        name, path = self.architecture, Path(self.architecture)
+        hidden, recipe = HIDDEN, RECIPES["default"]
+        if name in BASELINES:
+            architecture, hidden = BASELINES[name].architecture, BASELINES[name].hidden
+            recipe = RECIPES[name]
+        elif path.is_dir():
+            earlier = RunDirectory.open(path).read_record(SETTINGS, TrainSettings)
+            architecture, hidden, recipe = earlier.architecture, earlier.hidden, earlier.recipe
+        elif path.suffix == ".json":
+            architecture = Architecture.load(path)
+        else:
+            raise unknown("baseline", name, [*BASELINES, "a .json file", "a run directory"])
+        if self.recipe is not None:
+            recipe = find_recipe(self.recipe)
+        given = {key: value for key, value in vars(self.changes).items() if value is not None}
+        return architecture, hidden if self.hidden is None else self.hidden, recipe.changed(**given)
+
+
+def execute(settings: TrainSettings, run: RunDirectory | None, output: OutputFlags) -> int:
+    """Do what the settings say, in a new run or going on with one, and show the result."""
+    settings.device.apply()
+    device = find_device(settings.device.device)
+    check_hidden(settings.hidden)
+    task = settings.task.load()
+    splits = settings.task.chosen_splits()
+    if run is None:
+        label = f"train-{settings.name}-{Path(task.name).stem}"
+        run = RunDirectory.create(output.run_dir, re.sub(r"[^\w.-]+", "-", label))
+        run.write_json(SETTINGS, settings)
+        run.write_json(ENVIRONMENT, environment(device, settings.device.threads))
+    count = len(settings.seeds) * max(1, len(splits))
+    try:
+        with TrainingProgress(count, settings.recipe.epochs, quiet=output.quiet) as progress:
+            result = train(
+                settings.architecture,
+                task,
+                hidden=settings.hidden,
+                recipe=settings.recipe,
+                seeds=settings.seeds,
+                split_seeds=splits,
+                device=device,
+                run=run,
+                on_epoch=progress.show,
+            )
+    except KeyboardInterrupt:
+        print(f"pdnas: stopped; go on with: pdnas resume {run.path}", file=sys.stderr)
+        return 130
+    if not output.quiet:
+        show(settings.name, result, run.path)
+    if output.json:
+        print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
+    return 0

@@ -1,0 +1,73 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from pdnas.errors import TaskError, UnknownNameError
+from pdnas.tasks import load_task
+from pdnas.tasks.source import FORMATS, NAMED, SCHEMES
+
+
+def test_every_source_is_registered() -> None:
+    assert set(NAMED) == {"citeseer", "cora", "pubmed", "ppi"}
+    assert set(SCHEMES) == {"pyg"}
+    assert set(FORMATS) == {".pt", ".npz", "folder"}
+
+
+def test_the_default_is_the_embedded_task() -> None:
+    assert load_task().name == "citeseer"
+
+
+@pytest.mark.parametrize("name", ["citeser", "Citeseer"])
+def test_a_misspelled_name_is_answered_with_the_closest(name: str) -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'citeseer'"):
+        load_task(name)
+
+
+@pytest.mark.parametrize("name", ["missing.npz", "missing.pt", "some/folder"])
+def test_a_missing_path_is_named(name: str) -> None:
+    with pytest.raises(TaskError, match=f"There is no file or folder '{name}'"):
+        load_task(name)
+
+
+def test_an_unknown_ending_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    path = tmp_path / "graph.gml"
+    path.touch()
+    with pytest.raises(UnknownNameError, match=r"Unknown file format '\.gml'; known are: .*\.npz"):
+        load_task(path)
+
+
+def test_the_ending_may_be_in_capitals(tmp_path: Path, square: Data) -> None:
+    square.y = torch.tensor([0, 1, 2, -1])
+    for part, node in (("train", 0), ("val", 1), ("test", 2)):
+        square[f"{part}_mask"] = torch.arange(4) == node
+    torch.save(square, tmp_path / "GRAPH.PT")
+    assert load_task(tmp_path / "GRAPH.PT").split.name == "own"
+
+
+@pytest.mark.parametrize("name", ["graph.npz", "graph.pt", "nodes.csv"])
+def test_a_file_that_may_not_be_read_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).write_text("id,label\n0,1\n")
+    target = tmp_path if name == "nodes.csv" else tmp_path / name
+    if name == "nodes.csv":
+        (tmp_path / "edges.csv").write_text("source,target\n")
+    if os.geteuid() == 0:  # the administrator may read everything
+
+        def refuse(*args: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        form = "folder" if name == "nodes.csv" else Path(name).suffix
+        monkeypatch.setitem(FORMATS._entries, form, refuse)
+    (tmp_path / name).chmod(0)
+    with pytest.raises(TaskError, match=r"cannot be read \(.*Permission denied.*\)"):
+        load_task(target)
+
+
+def test_options_reach_the_source() -> None:
+    x = load_task(normalize=False).graphs[0].x
+    assert not isinstance(x, torch.Tensor)
+    assert set(x.values.tolist()) == {1}

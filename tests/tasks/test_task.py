@@ -1,0 +1,46 @@
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from pdnas.errors import UnknownNameError
+from pdnas.tasks.task import GraphTask
+
+
+@pytest.fixture
+def ring() -> Data:
+    index = torch.arange(10)
+    return Data(x=torch.ones(10, 3), edge_index=torch.stack([index, (index + 1) % 10]), y=index % 3)
+
+
+@pytest.mark.parametrize(
+    ("y", "metric", "channels"),
+    [
+        (torch.arange(10) % 3, "accuracy", 3),
+        (torch.arange(10) % 2, "accuracy", 1),
+        (torch.ones(10, 5), "micro-f1", 5),
+    ],
+    ids=["single-label", "binary", "multi-label"],
+)
+def test_the_kind_sets_metric_and_channels(
+    ring: Data, y: torch.Tensor, metric: str, channels: int
+) -> None:
+    ring.y = y
+    task = GraphTask.from_data(ring)
+    assert (task.metric, task.out_channels, task.in_channels) == (metric, channels, 3)
+
+
+def test_a_metric_that_does_not_fit_the_kind_is_refused(ring: Data) -> None:
+    with pytest.raises(UnknownNameError, match="metric for a single-label task 'roc-auc'"):
+        GraphTask.from_data(ring, metric="roc-auc")
+
+
+def test_with_split_changes_nothing_else(ring: Data) -> None:
+    task = GraphTask.from_data(ring, name="ring", split_seed=0, metric="macro-f1")
+    other = task.with_split("random", 1)
+    assert (other.name, other.metric, other.graphs) == ("ring", "macro-f1", task.graphs)
+    assert other.split.sha256 != task.split.sha256
+
+
+def test_to_keeps_the_data(ring: Data) -> None:
+    task = GraphTask.from_data(ring)
+    assert torch.equal(task.to("cpu").graphs[0].y, task.graphs[0].y)
