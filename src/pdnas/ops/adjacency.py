@@ -5,6 +5,7 @@ PyG's ``edge_index = [sources, targets]``. Everything that is indexed by edge fo
 order of this class, not that of the ``edge_index`` it came from.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from pdnas.ops.csr import Csr, csr_inner, csr_matmul, csr_max
+from pdnas.ops.csr import Csr, Permute, csr_inner, csr_matmul, csr_max
 
 
 class Adjacency:
@@ -24,7 +25,7 @@ class Adjacency:
 
     def __init__(self, pattern: Csr) -> None:
         self.pattern = pattern
-        self._per_heads: dict[int, Csr] = {1: pattern}
+        self._per_heads: dict[int, PerHead] = {}
 
     @classmethod
     def from_edge_index(cls, edge_index: Tensor, num_nodes: int) -> "Adjacency":
@@ -103,27 +104,28 @@ class Adjacency:
 
     def inner_products(self, at_target: Tensor, at_source: Tensor) -> Tensor:
         r""":math:`\langle u_i, v_j \rangle` on each edge, per head, ``[N, H, C] x 2 -> [E, H]``."""
-        pattern = self._pattern_of(at_target.size(1))
-        products = csr_inner(pattern, _stack(at_target), _stack(at_source))
-        return products.view(-1, self.num_edges).t()
+        per_head = self._per_head(at_target.size(1))
+        left, right = at_target.flatten(0, 1), at_source.flatten(0, 1)
+        return per_head.by_edge(csr_inner(per_head.pattern, left, right))
 
     def weighted_sum(self, weights: Tensor, x: Tensor) -> Tensor:
         r""":math:`\sum_{j \in N(i)} a_{ij} x_j` per head, ``[E, H], [N, H, C] -> [N, H, C]``."""
-        values = weights.t().reshape(-1).to(x.dtype)
-        return _unstack(csr_matmul(self._pattern_of(x.size(1)), values, _stack(x)), x)
+        per_head = self._per_head(x.size(1))
+        values = per_head.by_entry(weights.to(x.dtype))
+        return csr_matmul(per_head.pattern, values, x.flatten(0, 1)).view(x.shape)
 
     def weighted_max(self, weights: Tensor, x: Tensor) -> Tensor:
         r""":math:`\max_{j \in N(i)} a_{ij} x_j` per head and channel; 0 for a node without neighbors."""
-        values = weights.t().reshape(-1).to(x.dtype)
-        return _unstack(csr_max(self._pattern_of(x.size(1)), values, _stack(x)), x)
+        per_head = self._per_head(x.size(1))
+        values = per_head.by_entry(weights.to(x.dtype))
+        return csr_max(per_head.pattern, values, x.flatten(0, 1)).view(x.shape)
 
     def to(self, device: torch.device | str) -> "Adjacency":
         return Adjacency(self.pattern.to(device))
 
-    def _pattern_of(self, heads: int) -> Csr:
-        """The pattern of all heads, one below the other, ``[H N, H N]``."""
+    def _per_head(self, heads: int) -> "PerHead":
         if heads not in self._per_heads:
-            self._per_heads[heads] = self.pattern.block_diagonal(heads)
+            self._per_heads[heads] = PerHead.of(self.pattern, heads)
         return self._per_heads[heads]
 
     @cached_property
@@ -139,15 +141,44 @@ class Adjacency:
         return Csr.from_pointers(pattern.rowptr, order, self.num_edges)
 
 
-def _stack(x: Tensor) -> Tensor:
-    """Head by head below each other, ``[N, H, C] -> [H N, C]``."""
-    return x.transpose(0, 1).reshape(-1, x.size(2))
+@dataclass(frozen=True, eq=False)
+class PerHead:
+    """The pattern of a graph with one node per node and head, ``[N H, N H]``.
 
+    Args:
+        pattern: Of all heads.
+        heads: Their number.
+        order: Where each entry's value stands among the edges' values ``[E, H]``.
+        inverse: The inverse of ``order``.
+    """
 
-def _unstack(stacked: Tensor, like: Tensor) -> Tensor:
-    """The inverse of :func:`_stack`."""
-    nodes, heads, channels = like.shape
-    return stacked.view(heads, nodes, channels).transpose(0, 1)
+    pattern: Csr
+    heads: int
+    order: Tensor
+    inverse: Tensor
+
+    @classmethod
+    def of(cls, pattern: Csr, heads: int) -> "PerHead":
+        """Of a graph's pattern."""
+        if heads == 1:
+            same = torch.arange(0)
+            return cls(pattern, 1, same, same)
+        expanded, order = pattern.per_head(heads)
+        return cls(expanded, heads, order, torch.argsort(order))
+
+    def by_entry(self, weights: Tensor) -> Tensor:
+        """From the order of the edges to that of the pattern, ``[E, H] -> [E H]``."""
+        if self.heads == 1:
+            return weights.flatten()
+        values: Tensor = Permute.apply(weights.flatten(), self.order, self.inverse)
+        return values
+
+    def by_edge(self, values: Tensor) -> Tensor:
+        """The inverse of :meth:`by_entry`."""
+        if self.heads == 1:
+            return values.unsqueeze(1)
+        weights: Tensor = Permute.apply(values, self.inverse, self.order)
+        return weights.view(-1, self.heads)
 
 
 class _Gather(torch.autograd.Function):

@@ -67,13 +67,20 @@ class Csr:
         shape = (self.num_cols, self.num_rows)
         return Csr.from_rows(self.cols[order].long(), cols, shape), order
 
-    def block_diagonal(self, copies: int) -> "Csr":
-        """This pattern ``copies`` times along the diagonal: one product serves all heads."""
-        step = torch.arange(copies, device=self.cols.device).unsqueeze(1)
-        starts = (self.rowptr[:-1].long() + step * self.nnz).flatten()
-        end = starts.new_tensor([copies * self.nnz])
-        cols = (self.cols.long() + step * self.num_cols).flatten()
-        return Csr.from_pointers(torch.cat([starts, end]), cols, copies * self.num_cols)
+    def per_head(self, heads: int) -> tuple["Csr", Tensor]:
+        """A pattern in which row and column ``i`` become ``i H`` to ``i H + H - 1``, one per head.
+
+        One product with ``[N H, C]``, which is ``[N, H, C]`` as it lies in memory, then serves all
+        heads. Values ``[nnz, H]`` are read in the order that comes with it.
+        """
+        head = torch.arange(heads, device=self.cols.device)
+        counts = self.rowptr.diff().repeat_interleave(heads)
+        rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        # Sorting the entries (row, entry, head) by (row, head) is all that there is to do.
+        rows = (self.rows().unsqueeze(1) * heads + head).flatten()
+        order = torch.argsort(rows, stable=True)
+        cols = (self.cols.long().unsqueeze(1) * heads + head).flatten()[order]
+        return Csr.from_pointers(rowptr, cols, heads * self.num_cols), order
 
     def with_values(self, values: Tensor) -> Tensor:
         """The matrix as a torch CSR tensor; gradients flow to ``values``."""
@@ -127,16 +134,17 @@ def _product(pattern: Csr, values: Tensor, dense: Tensor) -> Tensor:
     if pattern.nnz == 0:
         return dense.new_zeros(pattern.num_rows, dense.size(1))
     matrix = pattern.with_values(values)
-    if dense.is_cuda:
-        return matrix @ dense.contiguous()
-    if dense.size(1) > CPU_CHANNELS:
-        return torch.cat([_cpu_product(matrix, part) for part in dense.split(CPU_CHANNELS, 1)], 1)
-    return _cpu_product(matrix, dense)
+    if not dense.is_cuda and dense.size(1) > CPU_CHANNELS:
+        return torch.cat([_kernel(matrix, part) for part in dense.split(CPU_CHANNELS, 1)], 1)
+    return _kernel(matrix, dense)
 
 
-def _cpu_product(matrix: Tensor, dense: Tensor) -> Tensor:
-    if torch.backends.mkl.is_available():
-        return matrix @ dense.contiguous()
+def _kernel(matrix: Tensor, dense: Tensor) -> Tensor:
+    """``matrix @ dense`` by the library that the device has."""
+    if dense.is_cuda or torch.backends.mkl.is_available():
+        # Given where to write, torch neither zeroes nor copies what it would overwrite.
+        out = dense.new_empty(matrix.size(0), dense.size(1))
+        return torch.addmm(out, matrix, dense.contiguous(), beta=0, out=out)
     summed: Tensor = torch.sparse.mm(matrix, dense.contiguous(), "sum")
     return summed
 
@@ -183,3 +191,17 @@ class _CsrInner(torch.autograd.Function):
         left, right = ctx.saved_tensors
         pattern, order = ctx.pattern.transposed
         return None, _product(ctx.pattern, grad, right), _product(pattern, grad.index_select(0, order), left)
+
+
+class Permute(torch.autograd.Function):
+    """``values[order]`` for a permutation, whose gradient is a gather too and not a scatter."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+        ctx.inverse = inverse
+        return values.index_select(0, order)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return grad.index_select(0, ctx.inverse), None, None

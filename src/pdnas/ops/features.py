@@ -89,5 +89,16 @@ def dropout_entries(x: Tensor, rate: float, training: bool) -> Tensor:
         return x
     if x.is_cuda:
         return F.dropout(x, rate)
-    # On a CPU a comparison with uniform numbers takes half the time of torch's own dropout.
-    return x * torch.rand_like(x).ge_(rate).div_(1 - rate)
+    return x * _cpu_mask(x, rate)
+
+
+def _cpu_mask(x: Tensor, rate: float) -> Tensor:
+    """Zeros with probability ``rate``, the inverse of what remains elsewhere, shaped like ``x``.
+
+    Torch's dropout draws a 64-bit number for each entry; here each serves four entries, with the
+    rate rounded to a multiple of 1 / 65536, in a third of the time.
+    """
+    dropped = min(round(rate * 65536), 65535)
+    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    kept = draws.view(torch.int16)[: x.numel()] >= dropped - 32768
+    return kept.view(x.shape).to(x.dtype).mul_(65536 / (65536 - dropped))
