@@ -153,9 +153,9 @@ def _sampled_product(pattern: Csr, left: Tensor, right: Tensor) -> Tensor:
     """``left @ right.T`` at the entries of the pattern alone, ``[nnz]``."""
     if pattern.nnz == 0:
         return left.new_zeros(0)
-    empty = pattern.with_values(left.new_zeros(pattern.nnz))
-    sampled = torch.sparse.sampled_addmm(empty, left.contiguous(), right.t(), beta=0.0, alpha=1.0)
-    return sampled.values()
+    out = pattern.with_values(left.new_empty(pattern.nnz))
+    torch.sparse.sampled_addmm(out, left.contiguous(), right.t(), beta=0.0, out=out)
+    return out.values()
 
 
 class _CsrMatmul(torch.autograd.Function):
