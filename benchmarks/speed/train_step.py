@@ -36,6 +36,7 @@ from pdnas.training.device import find_device  # noqa: E402
 from pdnas.training.metrics import loss  # noqa: E402
 
 TASKS = ("cora", "citeseer", "pubmed", "pyg:Amazon/Photo")
+SCRIPT = "benchmarks/speed/train_step.py"
 RESULTS = Path(__file__).parents[1] / "results" / "speed"
 
 
@@ -103,7 +104,9 @@ def compare(name: str, task: GraphTask, device: torch.device, steps: int) -> dic
     recipe, baseline = RECIPES[name], BASELINES[name]
     graph = task.graphs[0]
     dense = graph.x.to_dense() if isinstance(graph.x, SparseFeatures) else graph.x
-    rates = {field: getattr(recipe, field) for field in ("input_dropout", "dropout", "attention_dropout")}
+    rates = {
+        field: getattr(recipe, field) for field in ("input_dropout", "dropout", "attention_dropout")
+    }
     ours = GraphNetwork(baseline.architecture, task, baseline.hidden, **rates).to(device)
     theirs = Reference(name, task, recipe).to(device)
     assert sum(w.numel() for w in ours.parameters()) == sum(w.numel() for w in theirs.parameters())
@@ -153,7 +156,7 @@ def main() -> None:
     output = arguments.output or RESULTS / f"train_step-{device.type}.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     record = {
-        "command": f"python benchmarks/speed/train_step.py --device {device.type} --steps {arguments.steps}",
+        "command": f"python {SCRIPT} --device {device.type} --steps {arguments.steps}",
         "seed": 0,
         "steps": arguments.steps,
         "environment": environment(device, threads=1),

@@ -5,13 +5,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from pdnas.errors import ArchitectureError, PdnasError, first_complaint
 from pdnas.ops import SLOTS, Dims, Op
 from pdnas.ops.attention import Normalization
-
-FORMAT_VERSION = 1
 
 
 class Channels(Protocol):
@@ -93,7 +98,7 @@ class Architecture(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version: Literal[1] = FORMAT_VERSION
+    version: Literal[1] = 1
     blocks: tuple[BlockSpec, ...]
     gates: tuple[tuple[int, int], ...] = ()
     attention_normalization: Normalization = "softmax"
@@ -119,7 +124,9 @@ class Architecture(BaseModel):
                     f"The gate ({i}, {j}) leaves the network; its blocks are 0 to {last}."
                 )
         if len(set(self.gates)) < len(self.gates):
-            raise ArchitectureError(f"A gate of {list(self.gates)} stands there twice; name it once.")
+            raise ArchitectureError(
+                f"A gate of {list(self.gates)} stands there twice; name it once."
+            )
         object.__setattr__(self, "gates", tuple(sorted(self.gates)))
         return self
 
@@ -128,7 +135,7 @@ class Architecture(BaseModel):
         return len(self.blocks)
 
     def widths(self, task: Channels, hidden: int) -> tuple[int, ...]:
-        """Channels between the blocks: features, hidden sizes, logits; ``num_blocks + 1`` numbers."""
+        """Channels between the blocks, ``num_blocks + 1`` numbers: features, hidden, logits."""
         check_hidden(hidden)
         return (task.in_channels, *[hidden] * (self.num_blocks - 1), task.out_channels)
 
@@ -157,7 +164,9 @@ class Architecture(BaseModel):
             raise ArchitectureError(f"{name} is not valid: {error}") from None
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], *, name: str = "The architecture") -> "Architecture":
+    def from_dict(
+        cls, values: Mapping[str, Any], *, name: str = "The architecture"
+    ) -> "Architecture":
         """Read a plain mapping, such as the field of a result."""
         return cls.from_json(json.dumps(values), name=name)
 
@@ -186,7 +195,9 @@ class Architecture(BaseModel):
 
     def table(self) -> list[list[str]]:
         """Rows of text under a header: each block with its ops and the shortcuts that end there."""
-        rows = [["block", "transform", "attention", "aggregation", "combine", "activation", "shortcuts"]]
+        rows = [
+            ["block", "transform", "attention", "aggregation", "combine", "activation", "shortcuts"]
+        ]
         for number, block in enumerate(self.blocks):
             starts = ", ".join(str(i) for i, j in self.gates if j == number)
             rows.append([str(number), *block.words(), f"from {starts}" if starts else "-"])
@@ -207,7 +218,7 @@ def _explain(error: ValidationError) -> str:
     if problem["loc"] == ("version",):
         return (
             f"its format version is {problem['input']!r}, and this pdnas reads version "
-            f"{FORMAT_VERSION}; update pdnas or write the architecture again"
+            "1; update pdnas or write the architecture again"
         )
     if problem["type"] == "extra_forbidden":
         place = ".".join(str(part) for part in problem["loc"])

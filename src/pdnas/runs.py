@@ -279,7 +279,10 @@ class RunDirectory:
             raise self._cannot_write(name, error) from None
 
     def _cannot_write(self, name: str | Path, error: OSError) -> RunError:
-        return RunError(f"'{self.path / name}' cannot be written ({error.strerror}); make room or check permissions.")
+        return RunError(
+            f"'{self.path / name}' cannot be written ({error.strerror}); make room for it or "
+            "check its permissions."
+        )
 
 
 def environment(device: torch.device, threads: int) -> dict[str, Any]:

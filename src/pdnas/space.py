@@ -78,7 +78,8 @@ class SearchSpace(BaseModel):
         _check_blocks(num_blocks)
         inner = math.prod(len(self.candidates(slot)) for slot in SLOTS)
         last = math.prod(len(self.candidates(slot, last=True)) for slot in SLOTS)
-        return inner ** (num_blocks - 1) * last * 2 ** len(self.possible_gates(num_blocks))
+        gates = len(self.possible_gates(num_blocks))
+        return math.prod([inner] * (num_blocks - 1)) * last * (1 << gates)
 
     def sample(self, num_blocks: int, generator: torch.Generator) -> Architecture:
         """A member with that many blocks, all of them equally likely."""

@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)
-        return _parse(arguments[0], arguments[1:]).run()
+        code: int = _parse(arguments[0], arguments[1:]).run()
+        return code
     except PdnasError as error:
         print(f"pdnas: {error}", file=sys.stderr)
         return 2

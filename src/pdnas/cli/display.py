@@ -84,8 +84,8 @@ def show(name: str, result: Result, run: Path) -> None:
 
 def print_table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """Rows of text under a header; markup in them is only text."""
-    style = {"box": box.SIMPLE_HEAD, "padding": (0, 1), "show_edge": False}
-    table = Table(title=title and Text(title, style="bold"), title_justify="left", **style)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, title_justify="left")
+    table.title = title and Text(title, style="bold")
     for heading in rows[0]:
         table.add_column(Text(heading), overflow="fold")
     for row in rows[1:]:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal, Union
 
 import torch
 import tyro
@@ -11,6 +11,7 @@ import tyro
 from pdnas.errors import PdnasError
 from pdnas.tasks import GraphTask, load_task
 from pdnas.training import Recipe
+
 
 def by_default(what: str) -> Any:
     """What help says of a flag whose default is found elsewhere."""
@@ -79,10 +80,8 @@ RecipeChanges: Any = make_dataclass(
         (
             name,
             Annotated[
-                Optional[info.annotation],
-                tyro.conf.arg(
-                    help=info.description, help_behavior_hint="(default: the recipe's)"
-                ),
+                Union[info.annotation, None],  # noqa: UP007 - made of a value, not written
+                tyro.conf.arg(help=info.description, help_behavior_hint="(default: the recipe's)"),
             ],
             field(default=None),
         )

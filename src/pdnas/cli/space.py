@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import tyro
 
 from pdnas.cli.display import print_table
-from pdnas.errors import PdnasError
 from pdnas.ops import SLOTS
 from pdnas.space import SPACES
 

@@ -4,9 +4,22 @@ import torch
 from torch import Tensor, nn
 
 from pdnas.architecture import BlockSpec
-from pdnas.ops import ACTIVATIONS, AGGREGATIONS, ATTENTIONS, COMBINES, HEADS, TRANSFORMS, Adjacency
-from pdnas.ops.attention import Normalization
-from pdnas.ops.features import Features, dropout_entries
+from pdnas.ops import (
+    ACTIVATIONS,
+    AGGREGATIONS,
+    ATTENTIONS,
+    COMBINES,
+    HEADS,
+    TRANSFORMS,
+    Adjacency,
+    Features,
+    Op,
+)
+from pdnas.ops.aggregation import Aggregation
+from pdnas.ops.attention import Attention, Normalization
+from pdnas.ops.combine import Combine
+from pdnas.ops.features import dropout_entries
+from pdnas.ops.heads import Heads
 
 
 class GraphBlock(nn.Module):
@@ -30,12 +43,12 @@ class GraphBlock(nn.Module):
     def __init__(
         self,
         *,
-        transform: nn.Module,
-        heads: nn.Module,
-        attention: nn.Module,
-        aggregation: nn.Module,
-        combine: nn.Module,
-        activation: nn.Module,
+        transform: Op,
+        heads: Heads,
+        attention: Attention,
+        aggregation: Aggregation,
+        combine: Combine,
+        activation: Op,
         bias: nn.Parameter | None = None,
         attention_dropout: float = 0.0,
     ) -> None:
@@ -80,7 +93,8 @@ class GraphBlock(nn.Module):
         transformed = self.transform(x)  # [N, O]
         messages = self._aggregate(transformed, graph)  # [N, O]
         combined = self.combine(messages, transformed, x)
-        return self.activation(combined if self.bias is None else combined + self.bias)
+        output: Tensor = self.activation(combined if self.bias is None else combined + self.bias)
+        return output
 
     def _aggregate(self, transformed: Tensor, graph: Adjacency) -> Tensor:
         """Weighted messages of all heads, put together, ``[N, O] -> [N, O]``."""
@@ -92,5 +106,6 @@ class GraphBlock(nn.Module):
             # The mean of the heads' results is the result of the heads' mean weights.
             weights = weights.mean(dim=1, keepdim=True)
         if weights.size(1) == 1:
-            return self.aggregation(weights, transformed.unsqueeze(1), graph).squeeze(1)
+            messages: Tensor = self.aggregation(weights, transformed.unsqueeze(1), graph)
+            return messages.squeeze(1)
         return self.heads.merge(self.aggregation(weights, split, graph))

@@ -77,15 +77,16 @@ class GraphNetwork(nn.Module):
         if isinstance(graph, Tensor):
             graph = Adjacency.from_edge_index(graph, x.shape[0])
         block_inputs: list[Features] = []
-        output: Features = x
+        flow: Features = x
         for j, block in enumerate(self.blocks):
             rate = self.dropout if j else self.input_dropout
-            block_inputs.append(dropout(output, rate, self.training))
-            output = block(block_inputs[j], graph)
+            block_inputs.append(dropout(flow, rate, self.training))
+            routed_output: Tensor = block(block_inputs[j], graph)
             for i in range(j + 1):
                 if _key(i, j) in self.shortcuts:
-                    output = output + block_inputs[i] @ self.shortcuts[_key(i, j)]
-        return output
+                    routed_output = routed_output + block_inputs[i] @ self.shortcuts[_key(i, j)]
+            flow = routed_output
+        return routed_output
 
 
 def _key(i: int, j: int) -> str:

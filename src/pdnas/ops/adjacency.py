@@ -73,7 +73,7 @@ class Adjacency:
 
     @cached_property
     def gcn_weights(self) -> Tensor:
-        r""":math:`1 / \sqrt{d_i d_j}` per edge, ``[E]``: in-degree of the target, out-degree of the source."""
+        r""":math:`1 / \sqrt{d_i d_j}` per edge, ``[E]``, of target and source."""
         product = self.in_degree[self.targets] * self.out_degree[self.sources]
         return product.to(torch.get_default_dtype()).rsqrt()
 
@@ -115,7 +115,7 @@ class Adjacency:
         return csr_matmul(per_head.pattern, values, x.flatten(0, 1)).view(x.shape)
 
     def weighted_max(self, weights: Tensor, x: Tensor) -> Tensor:
-        r""":math:`\max_{j \in N(i)} a_{ij} x_j` per head and channel; 0 for a node without neighbors."""
+        r""":math:`\max_{j \in N(i)} a_{ij} x_j` per head and channel; 0 without neighbors."""
         per_head = self._per_head(x.size(1))
         values = per_head.by_entry(weights.to(x.dtype))
         return csr_max(per_head.pattern, values, x.flatten(0, 1)).view(x.shape)

@@ -87,10 +87,10 @@ def inner(x: Tensor, *vectors: Tensor) -> tuple[Tensor, ...]:
     """
     heads, channels = vectors[0].shape
     if x.stride(1) == 0:
-        return (x[:, 0] @ torch.cat(vectors).t()).split(heads, dim=1)
+        return torch.split(x[:, 0] @ torch.cat(vectors).t(), heads, dim=1)
     own = torch.eye(heads, dtype=x.dtype, device=x.device).unsqueeze(1)  # [H, 1, H]
     spread = torch.cat([vector.unsqueeze(-1) * own for vector in vectors], dim=-1)
-    return (x.flatten(1) @ spread.view(heads * channels, -1)).split(heads, dim=1)
+    return torch.split(x.flatten(1) @ spread.view(heads * channels, -1), heads, dim=1)
 
 
 @ATTENTIONS.register("gat")

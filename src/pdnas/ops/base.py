@@ -67,7 +67,7 @@ class Op(nn.Module):
 
 @torch.no_grad()
 def glorot_(weight: Tensor) -> Tensor:
-    r"""Fill with :math:`U(-a, a)`, :math:`a = \sqrt{6 / (m + n)}`, for ``[m, n]``; zeros for a bias."""
+    r"""Fill ``[m, n]`` from :math:`U(-a, a)`, :math:`a = \sqrt{6 / (m + n)}`; a bias with zeros."""
     if weight.dim() == 1:
         return weight.zero_()
     bound = math.sqrt(6 / (weight.size(-2) + weight.size(-1)))

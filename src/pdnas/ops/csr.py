@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 CPU_CHANNELS = 32
-"""Channels that a product takes at a time on a CPU: more of them push each other out of its caches."""
+"""Channels that a product takes at a time on a CPU; more of them overflow its caches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Csr:
 
 
 def csr_matmul(pattern: Csr, values: Tensor, dense: Tensor) -> Tensor:
-    """``A @ dense`` for the matrix ``A`` of this pattern; ``[nnz], [num_cols, C] -> [num_rows, C]``.
+    """``A @ dense`` for the matrix ``A`` of a pattern, ``[nnz], [num_cols, C] -> [num_rows, C]``.
 
     Gradients flow to both arguments.
     """
@@ -107,7 +107,7 @@ def csr_matmul(pattern: Csr, values: Tensor, dense: Tensor) -> Tensor:
 
 
 def csr_inner(pattern: Csr, left: Tensor, right: Tensor) -> Tensor:
-    """Inner products of rows where the pattern has an entry, ``[num_rows, C], [num_cols, C] -> [nnz]``.
+    """``left @ right.T`` at the pattern's entries, ``[num_rows, C], [num_cols, C] -> [nnz]``.
 
     Gradients flow to both arguments.
     """
@@ -190,7 +190,8 @@ class _CsrInner(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor]:
         left, right = ctx.saved_tensors
         pattern, order = ctx.pattern.transposed
-        return None, _product(ctx.pattern, grad, right), _product(pattern, grad.index_select(0, order), left)
+        grad_left = _product(ctx.pattern, grad, right)
+        return None, grad_left, _product(pattern, grad.index_select(0, order), left)
 
 
 class Permute(torch.autograd.Function):

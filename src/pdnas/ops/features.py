@@ -11,7 +11,7 @@ from torch import Tensor
 from pdnas.ops.csr import Csr, csr_matmul
 
 SPARSE_BELOW = 0.25
-"""Density under which features are kept sparse: there the sparse step is the faster one on a CPU."""
+"""Density under which features are kept sparse, where a sparse step is the faster one on a CPU."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,7 @@ from torch import Tensor
 from pdnas.ops.base import Dims, Op
 from pdnas.registry import Registry
 
-HEADS: Registry[int, type[Op]] = Registry("number of heads")
 
-
-@HEADS.register(1, 2, 4, 8, 16)
 class Heads(Op):
     """``H`` heads on ``O`` channels.
 
@@ -32,3 +29,7 @@ class Heads(Op):
     def merge(self, x: Tensor) -> Tensor:
         """The heads' results as one, ``[N, H, C] -> [N, O]``."""
         return x.mean(dim=1) if self.averaged else x.flatten(1)
+
+
+HEADS: Registry[int, type[Heads]] = Registry("number of heads")
+HEADS.register(1, 2, 4, 8, 16)(Heads)

@@ -28,7 +28,7 @@ class LinearTransform(Op):
 
 @TRANSFORMS.register(1, 2, 4, 8)
 class ExpandingTransform(Op):
-    r""":math:`F(x) = W_2\, \mathrm{ReLU}(W_1 x)` with :math:`D_E = e \cdot \mathrm{hidden}` inner channels.
+    r""":math:`F(x) = W_2\, \mathrm{ReLU}(W_1 x)`, inside :math:`D_E = e \cdot hidden` wide.
 
     The paper writes :math:`\sigma` without naming it and counts :math:`D_E` in units of
     :math:`D_I`; for the first block that would be the number of raw features, against the paper's

@@ -2,6 +2,6 @@
 
 from pdnas.training.fit import fit
 from pdnas.training.recipe import RECIPES, Recipe, find_recipe
-from pdnas.training.train import train
+from pdnas.training.seeds import train
 
 __all__ = ["RECIPES", "Recipe", "find_recipe", "fit", "train"]

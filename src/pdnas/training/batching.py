@@ -71,7 +71,7 @@ class Batches:
         if self._whole is not None:
             yield self._whole
             return
-        for chosen in order.split(self._size):
+        for chosen in torch.split(order, self._size):
             yield _join([self._graphs[int(number)] for number in chosen])
 
 
@@ -84,7 +84,9 @@ def _join(graphs: list[Graph]) -> Batch:
         edges.append(graph.edge_index + offset)
         offset += graph.num_nodes
     adjacency = Adjacency.from_edge_index(torch.cat(edges, dim=1), offset)
-    return Batch(_stack([graph.x for graph in graphs]), adjacency, None, torch.cat([g.y for g in graphs]))
+    return Batch(
+        _stack([graph.x for graph in graphs]), adjacency, None, torch.cat([g.y for g in graphs])
+    )
 
 
 def _stack(features: list[Features]) -> Features:
@@ -92,4 +94,6 @@ def _stack(features: list[Features]) -> Features:
     dense = [x for x in features if isinstance(x, Tensor)]
     if len(dense) == len(features):
         return torch.cat(dense)
-    return SparseFeatures.stack([x if isinstance(x, SparseFeatures) else SparseFeatures.from_tensor(x) for x in features])
+    return SparseFeatures.stack(
+        [x if isinstance(x, SparseFeatures) else SparseFeatures.from_tensor(x) for x in features]
+    )

@@ -8,7 +8,7 @@ from pdnas.errors import DeviceError
 
 
 def find_device(name: str = "auto") -> torch.device:
-    """The device of that name: ``auto`` (CUDA where there is one), ``cpu``, ``cuda`` or ``cuda:1``."""
+    """The device of a name: ``auto`` (CUDA where there is one), ``cpu``, ``cuda`` or ``cuda:1``."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if name == "auto":
         return torch.device("cuda:0" if count else "cpu")
@@ -17,5 +17,7 @@ def find_device(name: str = "auto") -> torch.device:
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= count:
         has = f"{count} CUDA device(s)" if count else "no CUDA device"
-        raise DeviceError(f"The device '{name}' is not there: this machine has {has}; use --device cpu.")
+        raise DeviceError(
+            f"The device '{name}' is not there: this machine has {has}; use --device cpu."
+        )
     return device

@@ -25,14 +25,18 @@ def score(logits: Tensor, y: Tensor, kind: Kind, metric: Metric) -> Tensor:
     """The metric, between 0 and 1, as a tensor on the logits' device; shapes as in :func:`loss`."""
     if kind == "single-label":
         classes = logits.size(1)
-        average = "micro" if metric == "accuracy" else "macro"
-        measure = tm.multiclass_accuracy if metric == "accuracy" else tm.multiclass_f1_score
-        return measure(logits, y, num_classes=classes, average=average, validate_args=False)
+        if metric == "accuracy":
+            return tm.multiclass_accuracy(logits, y, classes, average="micro", validate_args=False)
+        return tm.multiclass_f1_score(logits, y, classes, average="macro", validate_args=False)
     if kind == "multi-label":
-        average = "micro" if metric == "micro-f1" else "macro"
-        labels = y.long()
         return tm.multilabel_f1_score(
-            logits.sigmoid(), labels, num_labels=y.size(1), average=average, validate_args=False
+            logits.sigmoid(),
+            y.long(),
+            num_labels=y.size(1),
+            average="micro" if metric == "micro-f1" else "macro",
+            validate_args=False,
         )
-    measure = tm.binary_accuracy if metric == "accuracy" else tm.binary_auroc
-    return measure(logits.squeeze(1).sigmoid(), y, validate_args=False)
+    positive = logits.squeeze(1).sigmoid()
+    if metric == "accuracy":
+        return tm.binary_accuracy(positive, y, validate_args=False)
+    return tm.binary_auroc(positive, y, validate_args=False)

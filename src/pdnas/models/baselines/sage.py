@@ -1,4 +1,4 @@
-"""GraphSAGE with the mean: Hamilton et al., Inductive Representation Learning on Large Graphs, 2017."""
+"""GraphSAGE: Hamilton et al., Inductive Representation Learning on Large Graphs, 2017; the mean."""
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.models.baselines.base import BASELINES, Baseline

@@ -1,4 +1,4 @@
-"""One architecture, trained over seeds and splits, with everything that a reader needs to trust it."""
+"""One architecture, trained over seeds and splits, and what a reader needs to trust the figure."""
 
 import hashlib
 import itertools
