@@ -153,7 +153,8 @@ def _sampled_product(pattern: Csr, left: Tensor, right: Tensor) -> Tensor:
     """``left @ right.T`` at the entries of the pattern alone, ``[nnz]``."""
     if pattern.nnz == 0:
         return left.new_zeros(0)
-    out = pattern.with_values(left.new_empty(pattern.nnz))
+    # Zeros, not whatever lies in memory: the kernel multiplies it by beta, and 0 * nan is nan.
+    out = pattern.with_values(left.new_zeros(pattern.nnz))
     torch.sparse.sampled_addmm(out, left.contiguous(), right.t(), beta=0.0, out=out)
     return out.values()
 
