@@ -77,7 +77,12 @@ def test_one_test_mask_may_serve_several_splits() -> None:
         assert 5 in torch.cat([second.train, second.test])
 
 
-def test_a_seed_means_nothing_for_a_single_split() -> None:
+def test_a_single_split_has_no_seed_but_may_be_called_the_first() -> None:
     one = torch.eye(3, dtype=torch.bool)
-    split = mask_split("public", (one[:, 0], one[:, 1], one[:, 2]), 7)
-    assert split.seed is None
+    assert mask_split("public", (one[:, 0], one[:, 1], one[:, 2]), 0).seed is None
+
+
+def test_a_second_one_of_a_single_split_is_refused() -> None:
+    one = torch.eye(3, dtype=torch.bool)
+    with pytest.raises(TaskError, match=r"1 split\(s\) named 'public'.*--split random"):
+        mask_split("public", (one[:, 0], one[:, 1], one[:, 2]), 7)

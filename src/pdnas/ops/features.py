@@ -31,10 +31,18 @@ class SparseFeatures:
 
     @classmethod
     def from_tensor(cls, x: Tensor) -> "SparseFeatures":
-        """From a matrix in any of torch's layouts."""
-        csr = x if x.layout == torch.sparse_csr else x.to_sparse_csr()
-        pattern = Csr.from_pointers(csr.crow_indices(), csr.col_indices(), num_cols=x.size(1))
-        return cls(pattern, csr.values())
+        """From a matrix, dense or in one of torch's sparse layouts."""
+        if x.layout == torch.sparse_csr:
+            pattern = Csr.from_pointers(x.crow_indices(), x.col_indices(), x.size(1))
+            return cls(pattern, x.values())
+        if x.layout == torch.strided:
+            rows, cols = x.nonzero(as_tuple=True)
+            values = x[rows, cols]
+        else:
+            x = x.to_sparse_coo().coalesce()
+            rows, cols = x.indices()
+            values = x.values()
+        return cls(Csr.from_rows(rows, cols, (x.size(0), x.size(1))), values)
 
     @classmethod
     def stack(cls, parts: Sequence["SparseFeatures"]) -> "SparseFeatures":

@@ -23,7 +23,9 @@ CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 @FORMATS.register(".npz")
 def read(path: Path, options: ReadOptions) -> Source:
-    """Read a graph from these arrays, of which a file may use either spelling.
+    """Arrays: x, edge_index, y, and masks if there are any.
+
+    A file may use either spelling of these arrays.
 
     ``x`` ``[N, F]``, or the sparse rows ``x_data``, ``x_indices``, ``x_indptr``, ``x_shape`` (also
     ``attr_...``), which stay sparse; ``edge_index`` ``[2, E]``, or the sparse adjacency

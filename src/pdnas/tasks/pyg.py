@@ -73,7 +73,10 @@ class PygName:
 
 @SCHEMES.register("pyg")
 def read(text: str, options: ReadOptions) -> Source:
-    """Read ``Class/name``; masks become the split ``own``, features stay as they are by default."""
+    """Any node-classification data set of PyG, such as pyg:Amazon/Photo.
+
+    Masks become the split ``own``; features stay as they are unless the options say otherwise.
+    """
     return read_pyg(text, f"pyg:{text}", options)
 
 

@@ -15,7 +15,7 @@ from pdnas.errors import TaskError
 from pdnas.ops.adjacency import Adjacency
 from pdnas.ops.features import Features, SparseFeatures, compact
 from pdnas.registry import Registry, unknown
-from pdnas.tasks.splits import PARTS, Split, mask_split, random_split
+from pdnas.tasks.splits import PARTS, Split, check_split_seed, mask_split, random_split
 
 Kind = Literal["single-label", "multi-label", "binary"]
 Metric = Literal["accuracy", "micro-f1", "macro-f1", "roc-auc"]
@@ -109,6 +109,7 @@ class Source:
             raise unknown("split", name, [*self.splits, "random"])
         train, val, test = self.splits[name]
         if self._unit == "graph":
+            check_split_seed(name, seed, 1)
             return Split(name, train, val, test, unit="graph")
         known = self._labelled_mask
         masks = (_only(train, known), _only(val, known), _only(test, known))

@@ -80,15 +80,21 @@ def random_split(items: Tensor, seed: int, *, unit: Unit = "node") -> Split:
     return Split("random", shuffled[:train], shuffled[train:val], shuffled[val:], unit, seed)
 
 
+def check_split_seed(name: str, seed: int | None, count: int) -> int:
+    """Which of the ``count`` splits of a name is meant; a seed beyond them is refused."""
+    if seed is not None and not 0 <= seed < count:
+        there = f"--split-seeds 0..{count - 1}" if count > 1 else "leave out --split-seeds"
+        raise TaskError(
+            f"The split seed {seed} is out of range: the data bring {count} split(s) named "
+            f"'{name}'; {there}, or use --split random."
+        )
+    return seed or 0
+
+
 def mask_split(name: str, masks: tuple[Tensor, Tensor, Tensor], seed: int | None) -> Split:
     """From three masks ``[N]``, or ``[N, S]`` for ``S`` splits of which ``seed`` picks one."""
     count = max(1 if mask.dim() == 1 else mask.size(1) for mask in masks)
-    chosen = 0 if seed is None or count == 1 else seed
-    if not 0 <= chosen < count:
-        raise TaskError(
-            f"The split seed {chosen} is out of range: the data bring {count} splits, "
-            f"--split-seeds 0..{count - 1}."
-        )
+    chosen = check_split_seed(name, seed, count)
     columns = (mask if mask.dim() == 1 else mask[:, chosen] for mask in masks)
     train, val, test = (mask.nonzero().flatten() for mask in columns)
     return Split(name, train, val, test, seed=None if count == 1 else chosen)

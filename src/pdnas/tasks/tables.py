@@ -26,7 +26,7 @@ MASKS = tuple(f"{part}_mask" for part in PARTS)
 
 @FORMATS.register("folder")
 def read(folder: Path, options: ReadOptions) -> Source:
-    """Read ``nodes.csv`` or ``nodes.parquet``, and ``edges`` likewise, from a folder.
+    """Tables: nodes.csv or nodes.parquet, edges.csv or edges.parquet.
 
     Nodes: ``id`` (the row's number where there is none); ``label``, a name or a whole number and
     empty where unknown, or for many labels per node a column ``label:NAME`` of zeros and ones for

@@ -18,7 +18,7 @@ SAFE = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
 
 @FORMATS.register(".pt")
 def read(path: Path, options: ReadOptions) -> Source:
-    """Read a ``Data`` written by ``torch.save``; its masks become the split ``own``."""
+    """A torch_geometric Data, written by torch.save; its masks become the split own."""
     data = _load(path)
     if not isinstance(data, Data):
         raise TaskError(
