@@ -14,6 +14,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+with warnings.catch_warnings():
+    # Once per process torch says that CSR is in beta and unchecked; it is said here, to nobody.
+    warnings.simplefilter("ignore")
+    torch.sparse_csr_tensor([0, 1], [0], [1.0], size=(1, 1))
+
 CPU_CHANNELS = 32
 """Channels that a product takes at a time on a CPU; more of them overflow its caches."""
 
@@ -85,11 +90,9 @@ class Csr:
     def with_values(self, values: Tensor) -> Tensor:
         """The matrix as a torch CSR tensor; gradients flow to ``values``."""
         size = (self.num_rows, self.num_cols)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-            return torch.sparse_csr_tensor(
-                self.rowptr, self.cols, values, size=size, check_invariants=False
-            )
+        return torch.sparse_csr_tensor(
+            self.rowptr, self.cols, values, size=size, check_invariants=False
+        )
 
     def to(self, device: torch.device | str) -> "Csr":
         if self.cols.device == torch.device(device):
