@@ -21,6 +21,7 @@ from pdnas.training import RECIPES, train  # noqa: E402
 from pdnas.training.device import find_device  # noqa: E402
 
 TASKS = ("cora", "citeseer", "pubmed")
+SCRIPT = "benchmarks/baselines.py"
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -58,7 +59,7 @@ def main() -> None:
             results[name][task] = result
             print(f"{name}: {result.summary()}", flush=True)
     record = {
-        "command": f"python benchmarks/baselines.py --device {device.type} --seeds {arguments.seeds}",
+        "command": f"python {SCRIPT} --device {device.type} --seeds {arguments.seeds}",
         "environment": environment(device, threads=1),
         "results": {
             name: {task: result.model_dump(mode="json") for task, result in by_task.items()}

@@ -147,8 +147,13 @@ class Result(Record):
 
     def with_weights(self, weights: Mapping[str, Tensor]) -> "Result":
         """This result with its network."""
-        network = GraphNetwork(self.architecture, self, self.hidden)
-        network.load_state_dict(dict(weights))
+        with torch.device("meta"):  # no memory and no random numbers for weights to be replaced
+            network = GraphNetwork(self.architecture, self, self.hidden)
+        try:
+            network.load_state_dict(dict(weights), assign=True)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise RunError(f"The weights do not fit the architecture: {reason}.") from None
         result = self.model_copy()
         result._model = network.eval()
         return result
@@ -252,14 +257,23 @@ class RunDirectory:
         try:
             with (self.path / HISTORY).open("ab") as file:
                 file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
                 return file.tell()
         except OSError as error:
             raise self._cannot_write(HISTORY, error) from None
 
     def cut_history(self, length: int) -> None:
         """Forget what was added to the history after it had that many bytes."""
-        if (self.path / HISTORY).exists():
-            os.truncate(self.path / HISTORY, length)
+        path = self.path / HISTORY
+        there = path.stat().st_size if path.exists() else 0
+        if there < length:
+            raise RunError(
+                f"'{path}' is damaged: it has {there} bytes of the {length} that were recorded; "
+                "start the run again in another directory."
+            )
+        if there > length:
+            os.truncate(path, length)
 
     def result(self) -> Result:
         """The result of a finished run, with its network."""
@@ -275,8 +289,9 @@ class RunDirectory:
                 os.fsync(file.fileno())
             draft.replace(path)
         except OSError as error:
-            draft.unlink(missing_ok=True)
             raise self._cannot_write(name, error) from None
+        finally:
+            draft.unlink(missing_ok=True)
 
     def _cannot_write(self, name: str | Path, error: OSError) -> RunError:
         return RunError(

@@ -7,10 +7,13 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import ArchitectureError, first_complaint
+from pdnas.errors import ArchitectureError, PdnasError, first_complaint
 from pdnas.ops import SLOTS
 from pdnas.ops.attention import Normalization
 from pdnas.registry import Registry
+
+MAX_BLOCKS = 100
+"""More than anyone stacks, and few enough for the number of architectures to be written down."""
 
 
 class SearchSpace(BaseModel):
@@ -122,6 +125,8 @@ class SearchSpace(BaseModel):
             return cls.model_validate_json(text)
         except ValidationError as error:
             raise ArchitectureError(f"The space is not valid: {first_complaint(error)}.") from None
+        except PdnasError as error:
+            raise ArchitectureError(f"The space is not valid: {error}") from None
 
     def to_json(self) -> str:
         return self.model_dump_json(indent=2)
@@ -133,8 +138,8 @@ class SearchSpace(BaseModel):
 
 
 def _check_blocks(num_blocks: int) -> None:
-    if num_blocks < 1:
-        raise ArchitectureError(f"The number of blocks is {num_blocks}; give at least 1.")
+    if not 1 <= num_blocks <= MAX_BLOCKS:
+        raise ArchitectureError(f"The number of blocks is {num_blocks}; give 1 to {MAX_BLOCKS}.")
 
 
 SPACES: Registry[str, SearchSpace] = Registry("space")

@@ -35,19 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: What follows ``pdnas``; by default what the shell gave.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ± still gets its table
     try:
-        if not arguments or arguments[0] in ("-h", "--help"):
-            print(_usage())
-            return 0
-        if arguments[0] == "--version":
-            print(f"pdnas {__version__}")
-            return 0
-        if arguments[0] not in COMMANDS:
-            raise unknown("command", arguments[0], COMMANDS)
-        code: int = _parse(arguments[0], arguments[1:]).run()
-        return code
+        code = _dispatch(arguments)
+        sys.stdout.flush()
     except PdnasError as error:
-        print(f"pdnas: {error}", file=sys.stderr)
+        print(f"pdnas: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("pdnas: stopped.", file=sys.stderr)
@@ -56,6 +51,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output is gone; say nothing more, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    return code
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        return 0
+    if arguments[0] == "--version":
+        print(f"pdnas {__version__}")
+        return 0
+    if arguments[0] not in COMMANDS:
+        raise unknown("command", arguments[0], COMMANDS)
+    code: int = _parse(arguments[0], arguments[1:]).run()
+    return code
 
 
 def _usage() -> str:
@@ -88,8 +97,17 @@ def _parse(name: str, arguments: Sequence[str]) -> Any:
 
 
 def _first_statement(box: str) -> str:
-    """What a framed message says between its title and its first rule."""
+    """What a framed message says between its title and its first rule.
+
+    Of a list of choices only those that can be typed are kept, in order.
+    """
     plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
-    lines = [line.strip("│ ") for line in plain.splitlines()[1:]]
-    statement = itertools.takewhile(lambda line: not line.startswith(("─", "╰")), lines)
-    return " ".join(statement).rstrip(".")
+    lines = [line.strip("│| ") for line in plain.strip().splitlines()[1:]]
+    statement = itertools.takewhile(lambda line: not re.fullmatch(r"[─╰╯+-]+", line), lines)
+    text = " ".join(statement).partition(" Got errors:")[0].strip(" .")
+    return re.sub(r"one of \((.*)\)", lambda found: f"one of {_choices(found[1])}", text)
+
+
+def _choices(listed: str) -> str:
+    names = sorted(set(re.findall(r"'([^']*)'", listed)) - {"None"})
+    return ", ".join(names)

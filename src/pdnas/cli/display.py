@@ -1,8 +1,10 @@
 """What commands show: progress on stderr, tables on stdout."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -10,8 +12,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
-from pdnas.runs import Result
-from pdnas.training.fit import Epoch
+if TYPE_CHECKING:  # what is only shown need not be imported, which takes seconds
+    from pdnas.runs import Result
+    from pdnas.training.fit import Epoch
 
 
 class TrainingProgress:
@@ -34,7 +37,7 @@ class TrainingProgress:
             TimeRemainingColumn(),
             console=console,
             transient=True,
-            disable=quiet or not console.is_terminal,
+            disable=quiet or not sys.stderr.isatty(),
         )
         self._task = self._bar.add_task(
             "train", total=trainings * epochs, training=f"1/{trainings}", epoch=0, figures=""
@@ -52,7 +55,7 @@ class TrainingProgress:
     ) -> None:
         self._bar.stop()
 
-    def show(self, number: int, epoch: Epoch) -> None:
+    def show(self, number: int, epoch: "Epoch") -> None:
         """Tell of an epoch of the training of that number."""
         self._bar.update(
             self._task,
@@ -63,7 +66,7 @@ class TrainingProgress:
         )
 
 
-def show(name: str, result: Result, run: Path) -> None:
+def show(name: str, result: "Result", run: Path) -> None:
     """The architecture, the result and where it lies."""
     task = f"{result.task} ({result.note})" if result.note else result.task
     print_table(result.architecture.table(), title=f"{name} on {task}, hidden size {result.hidden}")
@@ -93,5 +96,6 @@ def print_table(rows: Sequence[Sequence[str]], title: str | None = None) -> None
     console = Console()
     if not console.is_terminal:
         console.width = 200
-    console.print(table)
-    console.print()
+    with console.capture() as capture:
+        console.print(table)
+    print(capture.get())

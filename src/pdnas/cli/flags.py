@@ -1,7 +1,7 @@
 """Flags that mean the same in every command."""
 
 import re
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
@@ -10,6 +10,7 @@ import tyro
 
 from pdnas.errors import PdnasError
 from pdnas.tasks import GraphTask, load_task
+from pdnas.tasks.source import NAMED
 from pdnas.training import Recipe
 
 
@@ -52,6 +53,16 @@ class TaskFlags:
             data_root=self.data_root,
             normalize=_CHOICES[self.normalize],
             undirected=_CHOICES[self.undirected],
+        )
+
+    def resolved(self) -> "TaskFlags":
+        """The same flags with whole paths, so that a run can be resumed from any folder."""
+        path, root = Path(self.task), self.data_root
+        named = self.task in NAMED or not path.exists()
+        return replace(
+            self,
+            task=self.task if named else str(path.resolve()),
+            data_root=root and root.resolve(),
         )
 
     def chosen_splits(self) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 
 import tyro
 
@@ -36,6 +37,11 @@ class Command:
         sizes = [["blocks", "possible shortcuts", "architectures"]]
         for blocks, count in counts.items():
             gates = len(space.possible_gates(blocks))
-            sizes.append([str(blocks), str(gates), f"{count:,}"])
+            sizes.append([str(blocks), str(gates), _readable(count)])
         print_table(sizes)
         return 0
+
+
+def _readable(count: int) -> str:
+    """All digits of a number, or only its magnitude where nobody would read them."""
+    return f"{count:,}" if count < 10**20 else f"{Decimal(count):.2e}"

@@ -18,6 +18,7 @@ from pdnas.registry import unknown
 from pdnas.runs import ENVIRONMENT, SETTINGS, Record, RunDirectory, environment
 from pdnas.training import RECIPES, Recipe, find_recipe, train
 from pdnas.training.device import find_device
+from pdnas.training.seeds import check_seeds
 
 HIDDEN = 64
 
@@ -58,14 +59,16 @@ class Command:
         """Train, write the run, show the result."""
         if self.seeds < 1:
             raise PdnasError(f"The number of seeds is {self.seeds}; give at least 1.")
+        seeds = tuple(range(self.seed, self.seed + self.seeds))
+        check_seeds(seeds)
         architecture, hidden, recipe = self._find()
         settings = TrainSettings(
             name=Path(self.architecture).stem,
             architecture=architecture,
             hidden=hidden,
             recipe=recipe,
-            seeds=tuple(range(self.seed, self.seed + self.seeds)),
-            task=self.task,
+            seeds=seeds,
+            task=self.task.resolved(),
             device=self.device,
         )
         return execute(settings, None, self.output)
@@ -97,6 +100,8 @@ def execute(settings: TrainSettings, run: RunDirectory | None, output: OutputFla
     check_hidden(settings.hidden)
     task = settings.task.load()
     splits = settings.task.chosen_splits()
+    for seed in splits:
+        task.with_split(task.split.name, seed)  # refuses one that is not there before any writing
     if run is None:
         label = f"train-{settings.name}-{Path(task.name).stem}"
         run = RunDirectory.create(output.run_dir, re.sub(r"[^\w.-]+", "-", label))

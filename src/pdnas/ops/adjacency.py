@@ -5,6 +5,7 @@ PyG's ``edge_index = [sources, targets]``. Everything that is indexed by edge fo
 order of this class, not that of the ``edge_index`` it came from.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -193,7 +194,8 @@ class _Gather(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor]:
         unit = grad.new_ones(grad.size(0))
-        summed = csr_matmul(ctx.edges_by_node, unit, grad.flatten(1))
+        flat = grad.reshape(grad.size(0), math.prod(grad.shape[1:]))
+        summed = csr_matmul(ctx.edges_by_node, unit, flat)
         return None, None, summed.view(-1, *grad.shape[1:])
 
 

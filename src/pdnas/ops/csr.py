@@ -124,7 +124,7 @@ def csr_max(pattern: Csr, values: Tensor, dense: Tensor) -> Tensor:
     Shapes as in :func:`csr_matmul`; gradients flow to both arguments.
     """
     if dense.device.type == "cpu":
-        largest: Tensor = torch.sparse.mm(pattern.with_values(values), dense.contiguous(), "amax")
+        largest: Tensor = _CsrMax.apply(pattern, values, dense)
         return largest
     products = values.unsqueeze(1) * dense.index_select(0, pattern.cols)
     rows = pattern.rows().unsqueeze(1).expand_as(products)
@@ -156,6 +156,10 @@ def _sampled_product(pattern: Csr, left: Tensor, right: Tensor) -> Tensor:
     """``left @ right.T`` at the entries of the pattern alone, ``[nnz]``."""
     if pattern.nnz == 0:
         return left.new_zeros(0)
+    if pattern.nnz > pattern.num_rows * pattern.num_cols:
+        # Parallel edges on a tiny graph: torch takes such a matrix for a broken one.
+        products = left.index_select(0, pattern.rows()) * right.index_select(0, pattern.cols)
+        return products.sum(dim=1)
     # Zeros, not whatever lies in memory: the kernel multiplies it by beta, and 0 * nan is nan.
     out = pattern.with_values(left.new_zeros(pattern.nnz))
     torch.sparse.sampled_addmm(out, left.contiguous(), right.t(), beta=0.0, out=out)
@@ -196,6 +200,33 @@ class _CsrInner(torch.autograd.Function):
         pattern, order = ctx.pattern.transposed
         grad_left = _product(ctx.pattern, grad, right)
         return None, grad_left, _product(pattern, grad.index_select(0, order), left)
+
+
+class _CsrMax(torch.autograd.Function):
+    """Torch's own maximum and its gradient, but for one step of it.
+
+    On the way from the matrix back to its values torch sorts and merges each row's columns, which
+    gives edges each other's gradients; so its record ends at the matrix, and the values, whose
+    order nobody touched, are read off there.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, pattern: Csr, values: Tensor, dense: Tensor) -> Tensor:
+        matrix = pattern.with_values(values.detach()).requires_grad_(ctx.needs_input_grad[1])
+        dense = dense.detach().contiguous().requires_grad_(ctx.needs_input_grad[2])
+        with torch.enable_grad():
+            largest: Tensor = torch.sparse.mm(matrix, dense, "amax")
+        ctx.record = (matrix, dense, largest)
+        return largest.detach()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        matrix, dense, largest = ctx.record
+        wanted = [tensor for tensor in (matrix, dense) if tensor.requires_grad]
+        found = torch.autograd.grad(largest, wanted, grad.contiguous(), retain_graph=True)
+        grad_values = found[0].values() if matrix.requires_grad else None
+        return None, grad_values, found[-1] if dense.requires_grad else None
 
 
 class Permute(torch.autograd.Function):

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
+from pdnas.errors import TaskError
 from pdnas.registry import unknown
 from pdnas.tasks.source import Graph, Kind, Metric, Source, source_from_data
 from pdnas.tasks.splits import Split
@@ -36,6 +38,17 @@ class GraphTask:
     source: Source
     split: Split
     metric: Metric
+
+    def __post_init__(self) -> None:
+        if self.metric != "roc-auc":
+            return
+        for part in ("val", "test"):
+            index: Tensor = getattr(self.split, part)
+            if self.graphs[0].y[index.to(self.graphs[0].y.device)].unique().numel() < 2:
+                raise TaskError(
+                    f"ROC-AUC is not defined on the {part} part of the split '{self.split.name}', "
+                    "where all labels are the same; use --metric accuracy or another split."
+                )
 
     @classmethod
     def from_source(

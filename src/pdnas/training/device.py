@@ -12,12 +12,13 @@ def find_device(name: str = "auto") -> torch.device:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if name == "auto":
         return torch.device("cuda:0" if count else "cpu")
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+    known = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
+    if known is None:
         raise DeviceError(f"Unknown device '{name}'; give auto, cpu, cuda or cuda:0, cuda:1, ...")
-    device = torch.device(name)
-    if device.type == "cuda" and (device.index or 0) >= count:
+    # The number is read here: torch would take cuda:256 for cuda:0.
+    if name != "cpu" and int(known[1] or 0) >= count:
         has = f"{count} CUDA device(s)" if count else "no CUDA device"
         raise DeviceError(
             f"The device '{name}' is not there: this machine has {has}; use --device cpu."
         )
-    return device
+    return torch.device(name)

@@ -16,7 +16,7 @@ from pdnas.registry import Registry
 class Recipe(BaseModel):
     """Settings of a training; its fields are flags of the command line and what a run records."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="Who moves the weights.")
     lr: float = Field(0.01, gt=0, description="Learning rate.")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pdnas.architecture import Architecture
+from pdnas.errors import PdnasError, RunError
 from pdnas.models import GraphNetwork
 from pdnas.runs import (
     ARCHITECTURE,
@@ -50,10 +51,17 @@ class Training(Record):
 
 
 class TrainingRecord(Record):
-    """The trainings of a run that are finished, and where its history then ended."""
+    """The trainings of a run that are finished, and where its history then ended.
 
-    trainings: tuple[Training, ...] = ()
-    history_bytes: int = 0
+    Args:
+        splits: Fingerprints of the splits that the run is on.
+        trainings: In the order of the splits and, on each, of the seeds.
+        history_bytes: Length of the history when the last of them ended.
+    """
+
+    splits: tuple[str, ...]
+    trainings: tuple[Training, ...]
+    history_bytes: int
 
 
 Watcher = Callable[[int, Epoch], None]
@@ -88,11 +96,12 @@ def train(
     """
     recipe = recipe or Recipe()
     seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    check_seeds(seeds)
     device = find_device(str(device))
     parameters = architecture.parameters(task, hidden)
     task = task.to(device)
     tasks = [task.with_split(task.split.name, seed) for seed in split_seeds] or [task]
-    ledger = _Ledger(run)
+    ledger = _Ledger(run, tuple(split_task.split.sha256 for split_task in tasks))
     for number, (split_task, seed) in enumerate(itertools.product(tasks, seeds)):
         if number < len(ledger.trainings):
             continue
@@ -148,6 +157,15 @@ def train(
     return result
 
 
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Refuse what cannot be a list of seeds."""
+    if not seeds:
+        raise PdnasError("There are no seeds; train at least once.")
+    for seed in seeds:
+        if not 0 <= seed < 2**63:
+            raise PdnasError(f"The seed {seed} is out of range; give 0 to {2**63 - 1}.")
+
+
 class _Ledger:
     """The finished trainings and the best weights among them, kept in the run where there is one.
 
@@ -155,12 +173,17 @@ class _Ledger:
     training again, with the same seed, and comes to the same weights.
     """
 
-    def __init__(self, run: RunDirectory | None) -> None:
-        self._run = run
+    def __init__(self, run: RunDirectory | None, splits: tuple[str, ...]) -> None:
+        self._run, self._splits = run, splits
         self.trainings: list[Training] = []
         self.best_weights: dict[str, Tensor] = {}
         if run is not None and run.has(CHECKPOINT):
             record = run.read_record(CHECKPOINT, TrainingRecord)
+            if record.splits != splits:
+                raise RunError(
+                    f"The run '{run.path}' was begun on another split: its data have changed; "
+                    "start a new run."
+                )
             self.trainings = list(record.trainings)
             self.best_weights = run.read_weights(CHECKPOINT_WEIGHTS)
             run.cut_history(record.history_bytes)
@@ -178,7 +201,9 @@ class _Ledger:
             self._run.write_weights(CHECKPOINT_WEIGHTS, self.best_weights)
         place = {"split_seed": training.split_seed, "seed": training.seed}
         length = self._run.append_history([{**place, **asdict(epoch)} for epoch in epochs])
-        record = TrainingRecord(trainings=tuple(self.trainings), history_bytes=length)
+        record = TrainingRecord(
+            splits=self._splits, trainings=tuple(self.trainings), history_bytes=length
+        )
         self._run.write_json(CHECKPOINT, record)
 
 

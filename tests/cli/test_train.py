@@ -1,0 +1,373 @@
+"""``pdnas train`` from end to end, and the effect of each of its flags."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import pdnas as package
+from pdnas.architecture import Architecture, BlockSpec
+from pdnas.models.baselines import BASELINES
+from pdnas.runs import load_run
+from pdnas.tasks import Graph, GraphTask, load_task
+from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source, source_from_graphs
+from pdnas.training.recipe import RECIPES, Recipe
+
+Pdnas = Callable[..., CompletedProcess[str]]
+Train = Callable[..., dict[str, Any]]
+
+PROMISED = {
+    "task",
+    "split",
+    "strategy",
+    "space",
+    "architecture",
+    "parameters",
+    "metric",
+    "val",
+    "test",
+    "seeds",
+    "search_seconds",
+    "train_seconds",
+    "device",
+    "version",
+}
+"""What DESIGN.md says ``result.json`` holds at least."""
+
+RECIPE_FLAGS = {
+    "--optimizer": "sgd",
+    "--lr": "0.5",
+    "--weight-decay": "0.5",
+    "--input-dropout": "0.1",
+    "--dropout": "0.1",
+    "--attention-dropout": "0.1",
+    "--epochs": "3",
+    "--patience": "1",
+    "--selection": "loss",
+    "--batch-graphs": "3",
+}
+OTHER_FLAGS = {
+    "--hidden",
+    "--recipe",
+    "--seed",
+    "--seeds",
+    "--split",
+    "--split-seeds",
+    "--metric",
+    "--data-root",
+    "--normalize",
+    "--undirected",
+    "--device",
+    "--threads",
+    "--run-dir",
+    "--json",
+    "--quiet",
+}
+"""Each of them has a test below."""
+
+
+@pytest.fixture
+def train(pdnas: Pdnas, tiny: Path) -> Train:
+    """Trains a GAT for a moment; what the run holds, and beside it the history."""
+    number = 0
+
+    def run(
+        *flags: str | Path, arch: str | Path = "gat", task: str | Path = tiny
+    ) -> dict[str, Any]:
+        nonlocal number
+        number += 1
+        short = [] if "--epochs" in flags else ["--epochs", "4"]
+        done = pdnas("train", arch, task, *short, *flags, "--run-dir", f"run{number}", "--quiet")
+        assert (done.returncode, done.stderr) == (0, "")
+        folder = Path(f"run{number}")
+        result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+        lines = (folder / "history.jsonl").read_text().splitlines()
+        result["history"] = [json.loads(line) for line in lines]
+        result["environment"] = json.loads((folder / "environment.json").read_text())
+        return result
+
+    return run
+
+
+def as_data(graph: Graph) -> Data:
+    """A graph as PyG has it."""
+    return Data(x=graph.x, edge_index=graph.edge_index, y=graph.y)
+
+
+def test_every_flag_of_the_help_is_tested_here(pdnas: Pdnas) -> None:
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", pdnas("train", "--help").stdout))
+    assert flags - {"--help"} == RECIPE_FLAGS.keys() | OTHER_FLAGS
+
+
+def test_a_training_ends_with_a_table_and_the_path_of_the_run(pdnas: Pdnas, folder: Path) -> None:
+    done = pdnas("train", "gcn", folder, "--epochs", "5", "--seeds", "3")
+    assert done.returncode == 0
+    assert done.stderr == "", "no progress where stderr is not a terminal"
+    for heading in ("validation", "test", "parameters", "seconds", "split", "trainings"):
+        assert heading in done.stdout
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("run: runs/train-gcn-tables-")
+    assert load_run(last.removeprefix("run: ")).task == str(folder)
+
+
+def test_a_run_directory_holds_what_the_design_says(pdnas: Pdnas, tiny: Path) -> None:
+    pdnas("train", "gcn", tiny, "--epochs", "5", "--seeds", "2", "--run-dir", "run")
+    names = {path.name for path in Path("run").iterdir()}
+    assert names == {
+        "settings.json",
+        "environment.json",
+        "history.jsonl",
+        "architecture.json",
+        "model.safetensors",
+        "result.json",
+        "checkpoint",
+    }
+    result = json.loads(Path("run/result.json").read_text())
+    assert result.keys() >= PROMISED
+    assert result["split"].keys() >= {"name", "sha256"}
+    assert all(result[part].keys() >= {"mean", "std", "values"} for part in ("val", "test"))
+    assert result["task"] == str(tiny)
+    assert result["split"]["sha256"] == load_task(tiny).split.sha256
+    assert result["strategy"] is None
+    assert result["architecture"] == json.loads(Path("run/architecture.json").read_text())
+    assert result["version"] == package.__version__
+    settings = json.loads(Path("run/settings.json").read_text())
+    assert settings["command"] == "train"
+    assert settings["recipe"] == result["recipe"]
+
+
+def test_json_is_the_last_line(pdnas: Pdnas, tiny: Path) -> None:
+    done = pdnas("train", "gcn", tiny, "--epochs", "3", "--json", "--run-dir", "run")
+    lines = done.stdout.splitlines()
+    said = json.loads(lines[-1])
+    assert len(lines) > 5
+    assert said.pop("run") == "run"
+    assert said == json.loads(Path("run/result.json").read_text())
+
+
+def test_quiet_says_nothing(pdnas: Pdnas, tiny: Path) -> None:
+    done = pdnas("train", "gcn", tiny, "--epochs", "3", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = pdnas("train", "gcn", tiny, "--epochs", "3", "--quiet", "--json")
+    assert done.stdout.count("\n") == 1
+    json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_has_its_own_size_and_recipe(train: Train, name: str) -> None:
+    result = train(arch=name)
+    expected = BASELINES[name]
+    assert Architecture.from_dict(result["architecture"]) == expected.architecture
+    assert result["hidden"] == expected.hidden
+    assert result["recipe"] == RECIPES[name].changed(epochs=4).model_dump()
+
+
+def test_an_architecture_is_read_from_a_file(train: Train) -> None:
+    mine = Architecture(blocks=(BlockSpec(attention="cos", activation="tanh"), BlockSpec()))
+    mine.save("mine.json")
+    result = train(arch="mine.json")
+    assert Architecture.from_dict(result["architecture"]) == mine
+    assert result["hidden"] == 64
+    assert result["recipe"] == Recipe(epochs=4).model_dump()
+
+
+def test_an_architecture_is_read_from_a_run(train: Train) -> None:
+    first = train("--hidden", "8", "--lr", "0.25", arch="sage")
+    second = train(arch="run1")
+    for key in ("architecture", "hidden", "recipe", "val", "test", "history"):
+        assert second[key] == first[key]
+
+
+def test_the_architecture_of_a_run_may_be_trained_on_another_task(
+    train: Train, folder: Path
+) -> None:
+    train(arch="sage")
+    assert train(arch="run1", task=folder)["task"] == str(folder)
+
+
+def test_the_same_command_gives_the_same_figures(train: Train) -> None:
+    first, second = train("--seeds", "2"), train("--seeds", "2")
+    assert first.pop("train_seconds") > 0
+    del second["train_seconds"]
+    assert first == second
+
+
+@pytest.mark.parametrize(("flag", "value"), RECIPE_FLAGS.items())
+def test_flags_of_the_recipe_are_recorded(train: Train, flag: str, value: str) -> None:
+    recipe = train(flag, value)["recipe"]
+    field = flag.removeprefix("--").replace("-", "_")
+    kept = RECIPES["gat"].changed(**({} if flag == "--epochs" else {"epochs": 4}))
+    assert str(recipe.pop(field)) == value
+    assert recipe == kept.model_dump(exclude={field})
+
+
+@pytest.mark.parametrize(
+    "flag", sorted(RECIPE_FLAGS.keys() - {"--patience", "--selection", "--batch-graphs"})
+)
+def test_flags_of_the_recipe_change_the_training(train: Train, flag: str) -> None:
+    assert train(flag, RECIPE_FLAGS[flag])["history"] != train()["history"]
+
+
+def test_patience_ends_the_training(train: Train) -> None:
+    slow = ["--epochs", "30", "--optimizer", "sgd", "--lr", "1e-12"]
+    assert len(train(*slow, "--patience", "3")["history"]) == 4
+
+
+@pytest.mark.parametrize("selection", ["metric", "loss"])
+def test_selection_picks_the_epoch(train: Train, selection: str) -> None:
+    result = train("--epochs", "20", "--selection", selection)
+
+    def rank(line: dict[str, Any]) -> tuple[float, float]:
+        figures = (-line["val"], line["val_loss"])
+        return figures if selection == "metric" else figures[::-1]
+
+    best = min(result["history"], key=rank)
+    assert result["epochs"] == [best["epoch"]]
+
+
+def test_batch_graphs_joins_graphs(
+    train: Train, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = tiny_task.graphs[0]
+    source = source_from_graphs([as_data(graph)] * 6, "herd")
+    monkeypatch.setitem(NAMED._entries, "herd", NamedTask(lambda options: source, "six graphs"))
+    one, three = (train("--batch-graphs", count, task="herd") for count in ("1", "3"))
+    assert one["history"] != three["history"]
+    assert one["split"] == three["split"]
+
+
+def test_hidden_sets_the_size(train: Train) -> None:
+    small, large = train("--hidden", "8"), train("--hidden", "16")
+    assert (small["hidden"], large["hidden"]) == (8, 16)
+    assert small["parameters"] < large["parameters"]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipe_may_be_a_name(train: Train, name: str) -> None:
+    assert train("--recipe", name)["recipe"] == RECIPES[name].changed(epochs=4).model_dump()
+
+
+def test_recipe_may_be_a_file_and_flags_go_first(train: Train) -> None:
+    Path("mine.toml").write_text('optimizer = "adamw"\nlr = 0.5\n')
+    recipe = train("--recipe", "mine.toml", "--lr", "0.25")["recipe"]
+    assert recipe == Recipe(optimizer="adamw", lr=0.25, epochs=4).model_dump()
+
+
+def test_seed_is_the_first_and_seeds_counts(train: Train) -> None:
+    result = train("--seed", "3", "--seeds", "2")
+    assert result["seeds"] == [3, 4]
+    assert len(result["test"]["values"]) == 2
+    assert len(result["test"]["interval"]) == 2
+    assert train()["seeds"] == [0]
+    assert train()["history"] != train("--seed", "3")["history"]
+
+
+def test_split_is_chosen_by_name(train: Train, tiny: Path) -> None:
+    own, random = train()["split"], train("--split", "random")["split"]
+    assert (own["name"], random["name"]) == ("own", "random")
+    assert random["sha256"] == load_task(tiny, split="random").split.sha256 != own["sha256"]
+
+
+def test_split_may_be_a_column(train: Train, folder: Path) -> None:
+    nodes = (folder / "nodes.csv").read_text().splitlines()
+    words = ["fold", *(("train", "dev", "test") * 7)[:20]]
+    rows = [f"{row},{word}" for row, word in zip(nodes, words, strict=True)]
+    (folder / "nodes.csv").write_text("\n".join(rows) + "\n")
+    split = train("--split", "column:fold", task=folder)["split"]
+    assert split["name"] == "column:fold"
+
+
+def test_split_seeds_are_all_trained_on(train: Train, tiny: Path) -> None:
+    result = train("--split", "random", "--split-seeds", "0..2", "--seeds", "2")
+    task = load_task(tiny, split="random")
+    hashes = [task.source.split("random", seed).sha256 for seed in range(3)]
+    assert result["split"]["members"] == hashes
+    assert result["split"]["seeds"] == [0, 1, 2]
+    assert len(result["test"]["values"]) == 6
+    assert [line["split_seed"] for line in result["history"]][::8] == [0, 1, 2]
+
+
+def test_metric_is_what_is_measured(train: Train) -> None:
+    accuracy, f1 = train("--epochs", "8"), train("--epochs", "8", "--metric", "macro-f1")
+    assert (accuracy["metric"], f1["metric"]) == ("accuracy", "macro-f1")
+    assert accuracy["history"] != f1["history"]
+
+
+def test_data_root_reaches_the_source(
+    train: Train, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots: list[Path | None] = []
+
+    def read(options: ReadOptions) -> Source:
+        roots.append(options.data_root)
+        return tiny_task.source
+
+    monkeypatch.setitem(NAMED._entries, "herd", NamedTask(read, "a test"))
+    train(task="herd")
+    train("--data-root", "there", task="herd")
+    monkeypatch.setenv("PDNAS_DATA", "elsewhere")
+    train(task="herd")
+    assert roots == [None, Path("there"), Path("elsewhere")]
+
+
+@pytest.mark.parametrize("flag", ["--normalize", "--undirected"])
+def test_changes_to_the_graph_change_the_training(train: Train, flag: str) -> None:
+    assert train(flag, "on")["history"] != train(flag, "off")["history"]
+    assert train(flag, "auto")["history"] == train(flag, "off")["history"]
+
+
+def test_tables_are_undirected_unless_told_otherwise(train: Train, folder: Path) -> None:
+    auto, on, off = (train("--undirected", how, task=folder) for how in ("auto", "on", "off"))
+    assert auto["history"] == on["history"] != off["history"]
+
+
+def test_device_is_recorded(train: Train) -> None:
+    result = train("--device", "cpu")
+    assert (result["device"], result["environment"]["device"]) == ("cpu", "cpu")
+
+
+def test_threads_are_set_and_recorded(train: Train) -> None:
+    assert train("--threads", "2")["environment"]["threads"] == 2
+    assert torch.get_num_threads() == 2
+    assert train()["environment"]["threads"] == 1
+    assert torch.get_num_threads() == 1
+
+
+def test_a_seed_that_no_generator_takes_is_one_sentence(pdnas: Pdnas, tiny: Path) -> None:
+    done = pdnas("train", "gcn", tiny, "--seed", "9" * 30)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_training_that_diverges_is_one_sentence(pdnas: Pdnas, tiny: Path) -> None:
+    done = pdnas("train", "gcn", tiny, "--lr", "1e30")
+    assert done.returncode == 2
+    assert re.fullmatch(r"pdnas: The loss is no longer finite .* now 1e\+30\.\n", done.stderr)
+
+
+def test_sparse_features_cause_no_warning(
+    pdnas: Pdnas, tiny_task: GraphTask, tmp_path: Path
+) -> None:
+    graph = tiny_task.graphs[0]
+    assert isinstance(graph.x, torch.Tensor)
+    data = as_data(graph)
+    data.x = torch.cat([graph.x, torch.zeros(20, 60)], dim=1)
+    torch.save(data, tmp_path / "sparse.pt")
+    done = pdnas("train", "gcn", tmp_path / "sparse.pt", "--epochs", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.data
+def test_a_real_graph_is_found_under_the_data_root(train: Train, data_root: Path) -> None:
+    result = train("--data-root", data_root, "--epochs", "3", arch="gcn", task="cora")
+    assert (result["task"], result["split"]["name"], result["in_channels"]) == (
+        "cora",
+        "public",
+        1433,
+    )

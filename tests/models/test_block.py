@@ -1,0 +1,218 @@
+"""One block against PyG's layers and against its heads one by one."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+from torch_geometric.utils import to_undirected
+
+from pdnas.architecture import BlockSpec
+from pdnas.models import GraphBlock
+from pdnas.ops import AGGREGATIONS, ATTENTIONS, COMBINES, HEADS, Adjacency, SparseFeatures
+
+LEARNED = [name for name in ATTENTIONS if ATTENTIONS[name].learned]
+NODES, FEATURES = 12, 5
+
+
+@pytest.fixture
+def edges(generator: Generator) -> Tensor:
+    """A random undirected graph in which the last node is isolated."""
+    pairs = torch.randint(NODES - 1, (2, 30), generator=generator)
+    undirected: Tensor = to_undirected(pairs[:, pairs[0] != pairs[1]])
+    return undirected
+
+
+@pytest.fixture
+def x(generator: Generator) -> Tensor:
+    return torch.randn(NODES, FEATURES, generator=generator, dtype=torch.float64)
+
+
+def make(out_channels: int = 6, **choices: Any) -> Any:
+    """A block in double precision, its bias drawn at random."""
+    spec = BlockSpec.model_validate(choices)
+    block = GraphBlock.from_spec(spec, FEATURES, out_channels, 4).double()
+    if block.bias is not None:
+        torch.nn.init.normal_(block.bias)
+    return block
+
+
+def run(module: Any, x: Tensor, graph: Any) -> tuple[Tensor, Tensor]:
+    """Output, and the gradient of the input; those of the weights stay with the module."""
+    x = x.clone().requires_grad_()
+    result: Tensor = module(x, graph)
+    (result * torch.linspace(-1, 2, result.size(1), dtype=result.dtype)).square().sum().backward()
+    assert x.grad is not None
+    return result.detach(), x.grad
+
+
+def assert_same(block: Any, layer: Any, x: Tensor, edges: Tensor) -> None:
+    """Same outputs and same gradients of the input."""
+    results = run(block, x, Adjacency.from_edge_index(edges, NODES)), run(layer, x, edges)
+    # The weights 1 / sqrt(d_i d_j) are single numbers, so eight digits are all there is.
+    torch.testing.assert_close(results[0], results[1], rtol=1e-6, atol=1e-6)
+
+
+def assert_same_grads(*pairs: tuple[Any, Any]) -> None:
+    for ours, theirs in pairs:
+        assert ours.grad.abs().sum() > 0
+        torch.testing.assert_close(ours.grad, theirs.grad.view(ours.shape), rtol=1e-6, atol=1e-6)
+
+
+@torch.no_grad()
+def copy(source: Any, target: Any) -> None:
+    target.copy_(source.reshape(target.shape))
+
+
+def transposed(linear: Any) -> Any:
+    """A PyG weight ``[out, in]`` in our shape, with its gradient."""
+    weight = linear.weight.detach().t().clone()
+    weight.grad = None if linear.weight.grad is None else linear.weight.grad.t().clone()
+    return weight
+
+
+def test_a_gcn_block_is_gcnconv(x: Tensor, edges: Tensor) -> None:
+    block = make(expansion=0, attention="gcn", combine="none", bias=True)
+    layer = GCNConv(FEATURES, 6).double()
+    copy(block.transform.weight.t(), layer.lin.weight)
+    copy(block.bias, layer.bias)
+    assert_same(block, layer, x, edges)
+    assert_same_grads((block.transform.weight, transposed(layer.lin)), (block.bias, layer.bias))
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_a_gat_block_is_gatconv(heads: int, x: Tensor, edges: Tensor) -> None:
+    block = make(expansion=0, attention="gat", heads=heads, combine="none", bias=True)
+    layer = GATConv(FEATURES, 6 // heads, heads=heads).double()
+    copy(block.transform.weight.t(), layer.lin.weight)
+    copy(block.attention.at_source, layer.att_src)
+    copy(block.attention.at_target, layer.att_dst)
+    copy(block.bias, layer.bias)
+    assert_same(block, layer, x, edges)
+    assert_same_grads(
+        (block.transform.weight, transposed(layer.lin)),
+        (block.attention.at_source, layer.att_src),
+        (block.attention.at_target, layer.att_dst),
+        (block.bias, layer.bias),
+    )
+
+
+def test_a_sage_block_is_sageconv(x: Tensor, edges: Tensor) -> None:
+    block = make(expansion=0, aggregation="mean", combine="root", bias=True)
+    layer = SAGEConv(FEATURES, 6).double()
+    copy(block.transform.weight.t(), layer.lin_l.weight)
+    copy(block.combine.weight.t(), layer.lin_r.weight)
+    copy(block.bias, layer.lin_l.bias)
+    assert_same(block, layer, x, edges)
+    assert_same_grads(
+        (block.transform.weight, transposed(layer.lin_l)),
+        (block.combine.weight, transposed(layer.lin_r)),
+        (block.bias, layer.lin_l.bias),
+    )
+
+
+def head_block(block: Any, head: int, columns: slice, **choices: Any) -> Any:
+    """One head of a block as a block of its own."""
+    weight = block.transform.weight[:, columns]
+    alone = make(weight.size(1), **{**choices, "heads": 1})
+    copy(weight, alone.transform.weight)
+    for name, vector in alone.attention.named_parameters():
+        copy(block.attention.get_parameter(name)[head], vector)
+    return alone
+
+
+@pytest.mark.parametrize("attention", LEARNED)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_averaged_heads_are_the_mean_of_single_ones(
+    aggregation: str, attention: str, x: Tensor, edges: Tensor
+) -> None:
+    choices = {"expansion": 0, "attention": attention, "aggregation": aggregation}
+    block = make(7, heads=4, **choices)
+    graph = Adjacency.from_edge_index(edges, NODES)
+    assert block.heads.averaged
+    singles = [head_block(block, head, slice(None), **choices) for head in range(4)]
+    result = run(block, x, graph)
+    mean = run(lambda x, graph: torch.stack([one(x, graph) for one in singles]).mean(0), x, graph)
+    torch.testing.assert_close(result, mean)
+    for name, vector in block.attention.named_parameters():
+        rows = [one.attention.get_parameter(name).grad for one in singles]
+        torch.testing.assert_close(vector.grad, torch.cat(rows))
+
+
+@pytest.mark.parametrize("attention", LEARNED)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_concatenated_heads_are_single_ones_side_by_side(
+    aggregation: str, attention: str, x: Tensor, edges: Tensor
+) -> None:
+    choices = {"expansion": 0, "attention": attention, "aggregation": aggregation}
+    block = make(6, heads=2, **choices)
+    graph = Adjacency.from_edge_index(edges, NODES)
+    slices = (slice(0, 3), slice(3, 6))
+    singles = [head_block(block, head, part, **choices) for head, part in enumerate(slices)]
+    expected = torch.cat([one(x, graph) for one in singles], dim=1)
+    torch.testing.assert_close(block(x, graph), expected)
+
+
+@pytest.mark.parametrize("combine", COMBINES)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_equation_one_by_hand(aggregation: str, combine: str, x: Tensor, edges: Tensor) -> None:
+    block = make(
+        expansion=2, aggregation=aggregation, combine=combine, activation="tanh", bias=True
+    )
+    transformed = (x @ block.transform.weight_1).relu() @ block.transform.weight_2
+    neighbors = torch.zeros(NODES, NODES, dtype=torch.bool)
+    neighbors[edges[1], edges[0]] = True
+    if combine == "none":
+        neighbors.fill_diagonal_(True)
+    gather = {"sum": lambda m: m.sum(0), "mean": lambda m: m.mean(0), "max": lambda m: m.amax(0)}
+    messages = torch.stack(
+        [
+            gather[aggregation](transformed[row]) if row.any() else torch.zeros_like(transformed[0])
+            for row in neighbors
+        ]
+    )
+    combined = block.combine(messages, transformed, x)
+    result = block(x, Adjacency.from_edge_index(edges, NODES))
+    torch.testing.assert_close(result, (combined + block.bias).tanh())
+
+
+def test_a_bias_is_there_on_request_and_zero_at_first() -> None:
+    spec = BlockSpec(bias=True)
+    block = GraphBlock.from_spec(spec, 3, 5, 4)
+    assert block.bias is not None
+    assert block.bias.tolist() == [0] * 5
+    assert GraphBlock.from_spec(BlockSpec(), 3, 5, 4).bias is None
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_any_width_works_with_any_number_of_heads(heads: int, edges: Tensor, x: Tensor) -> None:
+    graph = Adjacency.from_edge_index(edges, NODES)
+    for width in range(1, 18):
+        block = make(width, attention="gat", heads=heads)
+        assert block(x, graph).shape == (NODES, width)
+
+
+@pytest.mark.parametrize("combine", COMBINES)
+def test_sparse_features_give_what_dense_ones_give(combine: str, x: Tensor, edges: Tensor) -> None:
+    block, graph = make(attention="gat", combine=combine), Adjacency.from_edge_index(edges, NODES)
+    features = SparseFeatures.from_tensor(x.relu())
+    torch.testing.assert_close(block(features, graph), block(x.relu(), graph))
+
+
+@pytest.mark.parametrize("attention", ["gat", "gcn"])
+def test_attention_dropout_meets_learned_attention_in_training(
+    attention: str, x: Tensor, edges: Tensor
+) -> None:
+    spec = BlockSpec(attention=attention, heads=2)
+    block = GraphBlock.from_spec(spec, FEATURES, 6, 4, attention_dropout=0.5).double()
+    graph = Adjacency.from_edge_index(edges, NODES)
+    expected = block.eval()(x, graph)
+    assert torch.equal(block(x, graph), expected)
+    assert torch.equal(block.train()(x, graph), expected) == (attention == "gcn")
+
+
+def test_the_normalization_reaches_the_attention() -> None:
+    spec = BlockSpec(attention="gat")
+    block = GraphBlock.from_spec(spec, 3, 5, 4, attention_normalization="none")
+    assert block.attention.normalization == "none"

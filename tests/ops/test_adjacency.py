@@ -1,0 +1,200 @@
+"""A graph's neighborhoods against plain loops over its edges."""
+
+from collections import Counter
+from math import sqrt
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.autograd import gradcheck
+
+from pdnas.ops import Adjacency
+
+Edges = list[tuple[int, int]]
+MAX_NODES = 6
+
+nodes = st.integers(0, MAX_NODES - 1)
+edge_lists = st.lists(st.tuples(nodes, nodes), max_size=14)
+"""Up to 14 edges (source, target) among 6 nodes: none, parallel ones, self-loops."""
+head_counts = st.integers(1, 4)
+seeds = st.integers(0, 99)
+
+
+def adjacency(edges: Edges) -> Adjacency:
+    edge_index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
+    return Adjacency.from_edge_index(edge_index, MAX_NODES)
+
+
+def pairs(graph: Adjacency) -> Edges:
+    return list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+
+
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+def assert_same(result: Tensor, expected: Tensor, *inputs: Tensor) -> None:
+    """Values and gradients."""
+    torch.testing.assert_close(result, expected)
+    seed = torch.linspace(-1, 2, result.numel(), dtype=result.dtype).view(result.shape)
+    grads = torch.autograd.grad(result, inputs, seed, materialize_grads=True)
+    wanted = torch.autograd.grad(expected, inputs, seed, materialize_grads=True)
+    for grad, want in zip(grads, wanted, strict=True):
+        torch.testing.assert_close(grad, want)
+
+
+def by_target(graph: Adjacency, messages: Tensor) -> list[Tensor]:
+    """What arrives at each node, ``[E, ...]`` cut into ``[|N(i)|, ...]``."""
+    return [messages[graph.targets == node] for node in range(graph.num_nodes)]
+
+
+def test_edges_are_sorted_by_target_and_otherwise_keep_their_order(tiny_graph: Tensor) -> None:
+    graph = Adjacency.from_edge_index(tiny_graph, 6)
+    assert pairs(graph) == [(2, 0), (1, 0), (4, 1), (0, 1), (2, 1), (3, 2), (0, 2), (4, 4)]
+    assert (graph.num_nodes, graph.num_edges) == (6, 8)
+
+
+@given(edges=edge_lists)
+def test_every_edge_is_kept_in_the_order_of_a_stable_sort(edges: Edges) -> None:
+    assert pairs(adjacency(edges)) == sorted(edges, key=lambda edge: edge[1])
+
+
+@given(edges=edge_lists)
+def test_degrees_count_edges(edges: Edges) -> None:
+    graph = adjacency(edges)
+    arriving, leaving = Counter(t for _, t in edges), Counter(s for s, _ in edges)
+    assert graph.in_degree.tolist() == [arriving[node] for node in range(MAX_NODES)]
+    assert graph.out_degree.tolist() == [leaving[node] for node in range(MAX_NODES)]
+
+
+@given(edges=edge_lists)
+def test_every_node_gets_exactly_one_self_loop(edges: Edges) -> None:
+    looped = Counter(pairs(adjacency(edges).with_self_loops))
+    loops = [(node, node) for node in range(MAX_NODES)]
+    assert looped == Counter([*loops, *(edge for edge in edges if edge[0] != edge[1])])
+
+
+def test_the_graph_with_self_loops_is_made_once() -> None:
+    graph = adjacency([(0, 1)])
+    assert graph.with_self_loops is graph.with_self_loops
+
+
+@given(edges=edge_lists)
+def test_gcn_weights_by_degree(edges: Edges) -> None:
+    arriving, leaving = Counter(t for _, t in edges), Counter(s for s, _ in edges)
+    graph = adjacency(edges)
+    expected = [1 / sqrt(arriving[t] * leaving[s]) for s, t in pairs(graph)]
+    torch.testing.assert_close(graph.gcn_weights, torch.tensor(expected))
+
+
+def test_a_source_that_nothing_points_to_is_still_heard() -> None:
+    graph = adjacency([(0, 1), (0, 2), (3, 2)])
+    expected = torch.tensor([1 / sqrt(2), 1 / sqrt(4), 1 / sqrt(2)])
+    torch.testing.assert_close(graph.gcn_weights, expected)
+
+
+@given(edges=edge_lists)
+def test_unit_weights_are_one_per_edge(edges: Edges) -> None:
+    assert adjacency(edges).unit_weights.tolist() == [1.0] * len(edges)
+
+
+@given(edges=edge_lists, trailing=st.lists(st.integers(1, 3), max_size=2), seed=seeds)
+def test_edges_read_their_ends(edges: Edges, trailing: list[int], seed: int) -> None:
+    graph, x = adjacency(edges), randn(MAX_NODES, *trailing, seed=seed)
+    assert_same(graph.at_sources(x), x[graph.sources], x)
+    assert_same(graph.at_targets(x), x[graph.targets], x)
+
+
+@given(edges=edge_lists, heads=head_counts, seed=seeds)
+def test_sum_edges_adds_what_arrives(edges: Edges, heads: int, seed: int) -> None:
+    graph, messages = adjacency(edges), randn(len(edges), heads, seed=seed)
+    expected = torch.stack([part.sum(0) for part in by_target(graph, messages)])
+    assert_same(graph.sum_edges(messages), expected, messages)
+
+
+@given(edges=edge_lists, heads=head_counts, seed=seeds)
+def test_softmax_is_that_of_each_neighborhood(edges: Edges, heads: int, seed: int) -> None:
+    graph, scores = adjacency(edges), randn(len(edges), heads, seed=seed)
+    expected = torch.cat([part.softmax(0) for part in by_target(graph, scores)])
+    assert_same(graph.softmax(scores), expected, scores)
+
+
+@given(edges=edge_lists, heads=head_counts, scale=st.sampled_from([0.0, 1.0, 1e3, 1e30]))
+def test_softmax_sums_to_one_however_large_the_scores(
+    edges: Edges, heads: int, scale: float
+) -> None:
+    graph = adjacency(edges)
+    weights = graph.softmax((randn(len(edges), heads) * scale).float())
+    sums = torch.stack([part.sum(0) for part in by_target(graph, weights)])
+    expected = (graph.in_degree > 0).float().unsqueeze(1).expand(-1, heads)
+    torch.testing.assert_close(sums, expected)
+    assert (weights >= 0).all()
+
+
+@given(edges=edge_lists, heads=head_counts, seed=seeds)
+def test_inner_products_per_head(edges: Edges, heads: int, seed: int) -> None:
+    graph = adjacency(edges)
+    left, right = randn(MAX_NODES, heads, 3, seed=seed), randn(MAX_NODES, heads, 3, seed=seed + 1)
+    dense = torch.einsum("ihc,jhc->ijh", left, right)
+    assert_same(graph.inner_products(left, right), dense[graph.targets, graph.sources], left, right)
+
+
+@given(edges=edge_lists, heads=head_counts, seed=seeds)
+def test_weighted_sum_per_head(edges: Edges, heads: int, seed: int) -> None:
+    graph = adjacency(edges)
+    weights, x = randn(len(edges), heads, seed=seed), randn(MAX_NODES, heads, 3, seed=seed + 1)
+    dense = weights.new_zeros(MAX_NODES, MAX_NODES, heads)
+    dense = dense.index_put((graph.targets, graph.sources), weights, accumulate=True)
+    expected = torch.einsum("ijh,jhc->ihc", dense, x)
+    assert_same(graph.weighted_sum(weights, x), expected, weights, x)
+
+
+@given(edges=edge_lists, heads=head_counts, seed=seeds)
+def test_weighted_max_per_head(edges: Edges, heads: int, seed: int) -> None:
+    graph = adjacency(edges)
+    weights, x = randn(len(edges), heads, seed=seed), randn(MAX_NODES, heads, 3, seed=seed + 1)
+    messages = by_target(graph, weights.unsqueeze(2) * x[graph.sources])
+    zeros = 0 * (x.sum(0) + weights.sum())  # zeros that know where they come from
+    expected = torch.stack([part.amax(0) if len(part) else zeros for part in messages])
+    assert_same(graph.weighted_max(weights, x), expected, weights, x)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("sources", [(0, 2, 3), (3, 0, 2), (0, 0, 2)], ids=str)
+def test_the_maximum_has_its_gradient_in_any_order_and_on_parallel_edges(
+    sources: tuple[int, ...], heads: int
+) -> None:
+    graph, x = adjacency([(source, 1) for source in sources]), randn(MAX_NODES, heads, 3)
+    weights = randn(3, heads, seed=1)
+    messages = weights.unsqueeze(2) * x[graph.sources]
+    largest = torch.cat([0 * x[:1], messages.amax(0, keepdim=True), 0 * x[2:]])
+    assert_same(graph.weighted_max(weights, x), largest, weights, x)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_gradcheck_agrees_on_the_softmax(heads: int, tiny_graph: Tensor) -> None:
+    graph = Adjacency.from_edge_index(tiny_graph, 6)
+    assert gradcheck(graph.softmax, (randn(8, heads),))
+
+
+def test_heads_may_share_what_they_see() -> None:
+    graph, x = adjacency([(0, 1), (2, 1), (1, 0)]), randn(MAX_NODES, 3)
+    shared = x.unsqueeze(1).expand(-1, 4, -1)
+    weights = randn(3, 4, seed=1)
+    for operation in (graph.weighted_sum, graph.weighted_max):
+        expected = operation(weights, shared.clone())
+        assert_same(operation(weights, shared), expected, weights, x)
+
+
+def test_weights_take_the_precision_of_the_features() -> None:
+    graph = adjacency([(0, 1), (2, 1)])
+    result = graph.weighted_sum(graph.unit_weights.unsqueeze(1), randn(MAX_NODES, 1, 3))
+    assert result.dtype == torch.float64
+
+
+def test_moving_keeps_the_edges(tiny_graph: Tensor) -> None:
+    graph = Adjacency.from_edge_index(tiny_graph, 6)
+    assert pairs(graph.to("cpu")) == pairs(graph)

@@ -1,0 +1,306 @@
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from pdnas.architecture import Architecture, BlockSpec, check_hidden
+from pdnas.errors import ArchitectureError, PdnasError
+from pdnas.ops import SLOTS, Dims
+from pdnas.space import PAPER
+
+
+@dataclass(frozen=True)
+class Sizes:
+    in_channels: int
+    out_channels: int
+
+
+TASK = Sizes(10, 3)
+HIDDEN_BLOCK = BlockSpec(
+    expansion=2, attention="gat", heads=4, aggregation="mean", activation="relu", bias=True
+)
+PAIR = Architecture(blocks=(HIDDEN_BLOCK, BlockSpec(expansion=0)), gates=((0, 1), (0, 0)))
+
+
+def sampled(seed: int, num_blocks: int) -> Architecture:
+    return PAPER.sample(num_blocks, torch.Generator().manual_seed(seed))
+
+
+members = st.builds(sampled, seed=st.integers(0, 2**32), num_blocks=st.integers(1, 5))
+
+
+@given(architecture=members)
+def test_json_keeps_everything(architecture: Architecture) -> None:
+    again = Architecture.from_json(architecture.to_json())
+    assert again == architecture
+    assert hash(again) == hash(architecture)
+    assert Architecture.from_dict(json.loads(architecture.to_json())) == architecture
+
+
+@given(architecture=members, other=members)
+def test_equality_is_that_of_the_json(architecture: Architecture, other: Architecture) -> None:
+    assert (architecture == other) == (architecture.to_json() == other.to_json())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gates": [[0, 1]]},
+        {"attention_normalization": "none"},
+        {"blocks": [{"expansion": 0}, {"expansion": 0}]},
+        {"blocks": [{"expansion": 0}]},
+    ],
+    ids=str,
+)
+def test_any_change_makes_another_architecture(change: dict[str, Any]) -> None:
+    values = {**json.loads(PAIR.to_json()), **change}
+    values["gates"] = [gate for gate in values["gates"] if gate[1] < len(values["blocks"])]
+    assert Architecture.from_dict(values) != PAIR
+
+
+def test_the_order_of_gates_does_not_matter() -> None:
+    other = PAIR.model_copy(update={"gates": ()})
+    gates = ((0, 0), (0, 1))
+    rebuilt = Architecture(blocks=other.blocks, gates=gates)
+    assert rebuilt == PAIR
+    assert hash(rebuilt) == hash(PAIR)
+    assert PAIR.gates == gates
+
+
+def test_an_architecture_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        PAIR.gates = ()  # type: ignore[misc]
+    with pytest.raises(ValidationError, match="frozen"):
+        HIDDEN_BLOCK.heads = 1  # type: ignore[misc]
+
+
+def test_json_states_its_version_and_every_slot() -> None:
+    values = json.loads(PAIR.to_json())
+    assert values["version"] == 1
+    assert all(set(block) == {*SLOTS, "bias"} for block in values["blocks"])
+
+
+def test_what_is_left_out_has_a_default() -> None:
+    assert Architecture.from_json('{"blocks": [{}]}') == Architecture(blocks=(BlockSpec(),))
+
+
+def test_a_file_keeps_everything(tmp_path: Path) -> None:
+    PAIR.save(tmp_path / "a.json")
+    assert Architecture.load(tmp_path / "a.json") == PAIR
+    assert Architecture.load(str(tmp_path / "a.json")) == PAIR
+    assert (tmp_path / "a.json").read_text().endswith("}\n")
+
+
+def test_one_line_tells_all() -> None:
+    assert str(PAIR) == (
+        "mlp x2, gat x4, mean, add, bias, relu | linear, const x1, sum, add, none"
+        " | shortcuts 0->0 0->1"
+    )
+    literal = Architecture(blocks=(BlockSpec(),), attention_normalization="none")
+    assert str(literal) == (
+        "mlp x1, const x1, sum, add, none | shortcuts none, attention not normalized"
+    )
+
+
+def test_the_table_has_a_row_per_block() -> None:
+    assert PAIR.table() == [
+        ["block", "transform", "attention", "aggregation", "combine", "activation", "shortcuts"],
+        ["0", "mlp x2", "gat x4", "mean", "add", "bias, relu", "from 0"],
+        ["1", "linear", "const x1", "sum", "add", "none", "from 0"],
+    ]
+
+
+@given(architecture=members)
+def test_rows_of_the_table_are_equally_long(architecture: Architecture) -> None:
+    table = architecture.table()
+    assert {len(row) for row in table} == {7}
+    assert len(table) == architecture.num_blocks + 1
+    assert "\n" not in str(architecture)
+
+
+def test_widths_lead_from_features_to_logits() -> None:
+    three = Architecture(blocks=(BlockSpec(),) * 3)
+    assert three.widths(TASK, 8) == (10, 8, 8, 3)
+    assert Architecture(blocks=(BlockSpec(),)).widths(TASK, 8) == (10, 3)
+
+
+def test_parameters_by_hand() -> None:
+    first = 10 * 16 + 16 * 8 + 2 * 8 + 8  # the transform, two attention vectors, the bias
+    last = 8 * 3
+    shortcuts = 10 * 8 + 10 * 3
+    assert PAIR.parameters(TASK, 8) == first + last + shortcuts
+    assert HIDDEN_BLOCK.parameters(10, 8, 8) == first
+
+
+def test_averaged_heads_cost_a_vector_of_all_channels_each() -> None:
+    spec = BlockSpec(expansion=0, attention="gat", heads=4)
+    assert spec.parameters(10, 7, 8) == 10 * 7 + 2 * 4 * 7
+    assert spec.parameters(10, 8, 8) == 10 * 8 + 2 * 8
+
+
+def test_a_block_knows_its_ops_and_their_sizes() -> None:
+    assert HIDDEN_BLOCK.op("attention") is SLOTS["attention"]["gat"]
+    assert HIDDEN_BLOCK.dims(10, 8, 16) == Dims(10, 8, 16, expansion=2, heads=4)
+
+
+@pytest.mark.parametrize("hidden", [0, -1])
+def test_a_hidden_size_below_one_is_refused(hidden: int) -> None:
+    message = rf"^The hidden size is {hidden}; give a whole number of at least 1\.$"
+    with pytest.raises(ArchitectureError, match=message):
+        check_hidden(hidden)
+    with pytest.raises(ArchitectureError, match=message):
+        PAIR.parameters(TASK, hidden)
+    check_hidden(1)
+
+
+WHOLE = PAIR.to_json()
+BROKEN = {
+    "empty": ("", ["not whole JSON"]),
+    "truncated": (WHOLE[:-20], ["not whole JSON", "truncated"]),
+    "not JSON": ("blocks: 2", ["not whole JSON"]),
+    "two documents": (WHOLE + WHOLE, ["not whole JSON"]),
+    "a list": ("[1, 2]", ["should be an object"]),
+    "null": ("null", ["should be an object"]),
+    "no blocks": ("{}", ["blocks", "required"]),
+    "zero blocks": ('{"blocks": []}', ["at least one block"]),
+    "blocks not a list": ('{"blocks": 5}', ["blocks", "valid array"]),
+    "block not an object": ('{"blocks": ["gat"]}', ["blocks.0"]),
+    "unknown field": ('{"blocks": [{}], "depth": 2}', ["unknown field 'depth'", "gates"]),
+    "unknown field of a block": (
+        '{"blocks": [{}, {"dropout": 0.5}]}',
+        ["unknown field 'blocks.1.dropout'", "heads"],
+    ),
+    "unknown op": (
+        '{"blocks": [{"attention": "sim-gat"}]}',
+        ["Unknown attention 'sim-gat'", "Did you mean 'sym-gat'?"],
+    ),
+    "unknown activation": (
+        '{"blocks": [{"activation": "rleu"}, {}]}',
+        ["Unknown activation 'rleu'", "Did you mean 'relu'?"],
+    ),
+    "unknown aggregation": ('{"blocks": [{"aggregation": "men"}]}', ["Did you mean 'mean'?"]),
+    "unknown combine": ('{"blocks": [{"combine": "concat"}]}', ["Did you mean 'concat-mlp'?"]),
+    "heads outside the registry": (
+        '{"blocks": [{"heads": 3}]}',
+        ["Unknown number of heads '3'", "1, 2, 4, 8, 16"],
+    ),
+    "expansion outside the registry": (
+        '{"blocks": [{"expansion": 5}]}',
+        ["Unknown expansion '5'", "0, 1, 2, 4, 8"],
+    ),
+    "gate backwards": (
+        '{"blocks": [{}, {}], "gates": [[1, 0]]}',
+        ["The gate (1, 0) points backwards"],
+    ),
+    "gate too far": (
+        '{"blocks": [{}, {}], "gates": [[0, 2]]}',
+        ["The gate (0, 2) leaves the network", "0 to 1"],
+    ),
+    "gate before the start": (
+        '{"blocks": [{}, {}], "gates": [[-1, 0]]}',
+        ["The gate (-1, 0) leaves the network"],
+    ),
+    "gate twice": (
+        '{"blocks": [{}, {}], "gates": [[0, 1], [0, 1]]}',
+        ["[(0, 1), (0, 1)]", "twice"],
+    ),
+    "gate with one end": ('{"blocks": [{}], "gates": [[0]]}', ["gates.0"]),
+    "gate with three ends": ('{"blocks": [{}], "gates": [[0, 0, 0]]}', ["gates.0"]),
+    "gates flat": ('{"blocks": [{}], "gates": [0, 0]}', ["gates.0"]),
+    "gate not a number": ('{"blocks": [{}], "gates": [["a", 0]]}', ["gates.0.0", "integer"]),
+    "future version": ('{"version": 2, "blocks": [{}]}', ["format version is 2", "update pdnas"]),
+    "version a word": ('{"version": "new", "blocks": [{}]}', ["format version is 'new'"]),
+    "version null": ('{"version": null, "blocks": [{}]}', ["format version is None"]),
+    "activation of the last": (
+        '{"blocks": [{}, {"activation": "relu"}]}',
+        ["last block is 'relu'", "make it 'none'"],
+    ),
+    "heads a word": ('{"blocks": [{"heads": "two"}]}', ["blocks.0.heads", "integer"]),
+    "heads half": ('{"blocks": [{"heads": 1.5}]}', ["blocks.0.heads", "integer"]),
+    "heads null": ('{"blocks": [{"heads": null}]}', ["blocks.0.heads", "integer"]),
+    "heads a list": ('{"blocks": [{"heads": [1]}]}', ["blocks.0.heads", "integer"]),
+    "attention a number": ('{"blocks": [{"attention": 3}]}', ["blocks.0.attention", "string"]),
+    "bias a word": ('{"blocks": [{"bias": "perhaps"}]}', ["blocks.0.bias", "boolean"]),
+    "normalization": (
+        '{"blocks": [{}], "attention_normalization": "l2"}',
+        ["attention_normalization", "'softmax' or 'none'"],
+    ),
+}
+
+
+def assert_one_sentence(message: str) -> None:
+    """One line; a hint that asks back may follow the sentence."""
+    assert "\n" not in message
+    assert re.search(r"[^.]\.( Did you mean '[^']+'\?)?$", message), message
+    assert not re.search(r"\.\s*\.", message.replace("...", ""))
+
+
+@pytest.mark.parametrize(("text", "parts"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_architecture_is_one_sentence(text: str, parts: list[str]) -> None:
+    with pytest.raises(ArchitectureError) as info:
+        Architecture.from_json(text, name="The architecture 'a.json'")
+    message = str(info.value)
+    assert message.startswith("The architecture 'a.json' is not valid: ")
+    assert all(part in message for part in parts), message
+    assert_one_sentence(message)
+
+
+@pytest.mark.parametrize("text", [WHOLE[:cut] for cut in range(0, len(WHOLE) - 1, 7)])
+def test_any_truncation_is_an_architecture_error(text: str) -> None:
+    with pytest.raises(ArchitectureError, match="is not whole JSON"):
+        Architecture.from_json(text)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["gat", "none", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["blocks", "gates", "heads", "version", "x"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(value=json_values)
+def test_whatever_the_json_nothing_but_an_architecture_error_comes(value: object) -> None:
+    try:
+        architecture = Architecture.from_json(json.dumps(value))
+    except ArchitectureError as error:
+        assert_one_sentence(str(error))
+    else:
+        assert Architecture.from_json(architecture.to_json()) == architecture
+
+
+def test_a_mapping_is_checked_as_well() -> None:
+    with pytest.raises(ArchitectureError, match=r"^The field 'a' is not valid: .*'blocks\.0\.x'"):
+        Architecture.from_dict({"blocks": [{"x": 1}]}, name="The field 'a'")
+
+
+def test_construction_in_python_is_checked_as_well() -> None:
+    with pytest.raises(PdnasError, match=r"Unknown attention 'gta'.*Did you mean 'gat'"):
+        BlockSpec(attention="gta")
+    with pytest.raises(ArchitectureError, match=r"The gate \(1, 0\) points backwards"):
+        Architecture(blocks=(BlockSpec(),) * 2, gates=((1, 0),))
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00binary\x80", b"", b"{"])
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "a.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ArchitectureError, match=r"^The architecture '.*a\.json' ") as info:
+        Architecture.load(path)
+    assert_one_sentence(str(info.value))
+
+
+def test_a_folder_is_not_an_architecture(tmp_path: Path) -> None:
+    with pytest.raises(ArchitectureError, match="cannot be read") as info:
+        Architecture.load(tmp_path)
+    assert_one_sentence(str(info.value))

@@ -1,0 +1,149 @@
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from pdnas.errors import RecipeError, UnknownNameError
+from pdnas.models.baselines import BASELINES
+from pdnas.training.recipe import RECIPES, Recipe, find_recipe
+
+
+def test_the_defaults_are_those_of_the_gcn_paper_but_for_patience_and_length() -> None:
+    assert Recipe().model_dump() == {
+        "optimizer": "adam",
+        "lr": 0.01,
+        "weight_decay": 5e-4,
+        "input_dropout": 0.5,
+        "dropout": 0.5,
+        "attention_dropout": 0.0,
+        "epochs": 400,
+        "patience": 100,
+        "selection": "metric",
+        "batch_graphs": 2,
+    }
+
+
+def test_every_baseline_has_the_recipe_of_its_paper() -> None:
+    assert set(BASELINES) <= set(RECIPES)
+    assert "default" in RECIPES
+
+
+def test_every_field_is_explained() -> None:
+    assert all(field.description for field in Recipe.model_fields.values())
+
+
+def test_a_recipe_is_frozen() -> None:
+    with pytest.raises(ValidationError):
+        setattr(Recipe(), "lr", 1.0)  # noqa: B010
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("optimizer", "adamm"),
+        ("lr", 0),
+        ("lr", -1),
+        ("lr", float("nan")),
+        ("lr", float("inf")),
+        ("lr", "fast"),
+        ("weight_decay", -1e-4),
+        ("weight_decay", float("inf")),
+        ("input_dropout", 1),
+        ("dropout", -0.1),
+        ("dropout", 1.0),
+        ("attention_dropout", 2),
+        ("epochs", 0),
+        ("epochs", 2.5),
+        ("patience", 0),
+        ("selection", "luck"),
+        ("batch_graphs", 0),
+        ("momentum", 0.9),
+    ],
+)
+def test_a_bad_value_is_one_sentence(field: str, value: object) -> None:
+    with pytest.raises(RecipeError) as caught:
+        Recipe().changed(**{field: value})
+    sentence = str(caught.value)
+    assert sentence.startswith(f"The recipe is not valid: {field}: ")
+    assert sentence.endswith(f"but got {value!r}.")
+    assert "\n" not in sentence
+
+
+def test_changes_leave_the_rest() -> None:
+    changed = RECIPES["gat"].changed(lr=0.1)
+    assert changed.lr == 0.1
+    assert changed.model_copy(update={"lr": 0.005}) == RECIPES["gat"]
+
+
+def test_a_toml_file_changes_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('optimizer = "sgd"\nlr = 0.5\nepochs = 3\n')
+    assert find_recipe(str(path)) == Recipe(optimizer="sgd", lr=0.5, epochs=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("lr = ", "cannot be read: "),
+        ("lr = 0", "is not valid: lr: Input should be greater than 0, but got 0"),
+        ("rate = 1", "is not valid: rate: .*known are: optimizer, lr, "),
+        ("[adam]\nlr = 1", "is not valid: adam: "),
+        ('lr = "ä"', "is not valid: lr: "),
+    ],
+)
+def test_a_toml_file_that_is_not_a_recipe_is_one_sentence(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(RecipeError, match=rf"^The recipe '{re.escape(str(path))}' .+\.$") as caught:
+        Recipe.load(path)
+    assert "\n" not in str(caught.value)
+    if "ä" not in text:
+        assert re.search(sentence, str(caught.value))
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(RecipeError, match=r"The recipe 'none\.toml' cannot be read"):
+        find_recipe("none.toml")
+
+
+def test_an_unknown_recipe_is_answered_with_the_closest() -> None:
+    with pytest.raises(UnknownNameError, match=r"Unknown recipe 'gcm'.* Did you mean 'gcn'\?"):
+        find_recipe("gcm")
+
+
+@pytest.mark.parametrize(
+    ("selection", "better", "worse"),
+    [
+        ("metric", (0.8, 9.0), (0.7, 0.1)),
+        ("metric", (0.8, 0.1), (0.8, 0.2)),
+        ("loss", (0.1, 0.5), (0.9, 0.6)),
+        ("loss", (0.9, 0.5), (0.8, 0.5)),
+    ],
+    ids=["metric", "metric-tie", "loss", "loss-tie"],
+)
+def test_the_other_figure_breaks_ties(
+    selection: str, better: tuple[float, float], worse: tuple[float, float]
+) -> None:
+    recipe = Recipe().changed(selection=selection)
+
+    def score(pair: tuple[float, float]) -> tuple[float, float]:
+        return recipe.score(metric=pair[0], loss=pair[1])
+
+    assert score(better) > score(worse)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW), ("sgd", torch.optim.SGD)],
+)
+def test_the_optimizer_has_the_recipes_rates(name: str, kind: type[torch.optim.Optimizer]) -> None:
+    weight = torch.nn.Parameter(torch.zeros(1))
+    recipe = Recipe().changed(optimizer=name, lr=0.125, weight_decay=0.25)
+    optimizer = recipe.make_optimizer([weight])
+    assert type(optimizer) is kind
+    assert optimizer.defaults["lr"] == 0.125
+    assert optimizer.defaults["weight_decay"] == 0.25
