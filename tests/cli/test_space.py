@@ -41,8 +41,8 @@ def test_a_deep_network_is_counted_too(pdnas: Pdnas, form: list[str]) -> None:
     ("arguments", "sentence"),
     [
         (["papr"], "Unknown space 'papr'; known are: paper. Did you mean 'paper'?"),
-        (["--blocks", "0"], "The number of blocks is 0; give at least 1."),
-        (["--blocks", "-1"], "The number of blocks is -1; give at least 1."),
+        (["--blocks", "0"], "The number of blocks is 0; give 1 to 100."),
+        (["--blocks", "-1"], "The number of blocks is -1; give 1 to 100."),
     ],
 )
 def test_bad_input_is_one_sentence(pdnas: Pdnas, arguments: list[str], sentence: str) -> None:

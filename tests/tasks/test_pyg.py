@@ -175,7 +175,7 @@ def test_every_class_has_a_name_or_asks_for_one(name: str) -> None:
 
 
 def test_graph_classification_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class GraphLabels(datasets.FakeDataset):
+    class GraphLabels(datasets.FakeDataset):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__(num_graphs=3, task="graph")
 
@@ -185,7 +185,7 @@ def test_graph_classification_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_several_graphs_without_parts_are_split_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Several(datasets.FakeDataset):
+    class Several(datasets.FakeDataset):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__(num_graphs=10, avg_num_nodes=20, task="node")
 

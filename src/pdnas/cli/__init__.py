@@ -103,8 +103,13 @@ def _first_statement(box: str) -> str:
     """
     plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
     lines = [line.strip("│| ") for line in plain.strip().splitlines()[1:]]
-    statement = itertools.takewhile(lambda line: not re.fullmatch(r"[─╰╯+-]+", line), lines)
-    text = " ".join(statement).partition(" Got errors:")[0].strip(" .")
+    rule = re.compile(r"[─╰╯-]+").fullmatch
+    body = itertools.dropwhile(rule, lines)
+    text = (
+        " ".join(itertools.takewhile(lambda line: not rule(line), body))
+        .partition(" Got errors:")[0]
+        .strip(" .")
+    )
     return re.sub(r"one of \((.*)\)", lambda found: f"one of {_choices(found[1])}", text)
 
 

@@ -1,5 +1,6 @@
 """What commands show: progress on stderr, tables on stdout."""
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -93,9 +94,7 @@ def print_table(rows: Sequence[Sequence[str]], title: str | None = None) -> None
         table.add_column(Text(heading), overflow="fold")
     for row in rows[1:]:
         table.add_row(*(Text(cell) for cell in row))
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
-    with console.capture() as capture:
-        console.print(table)
-    print(capture.get())
+    terminal = sys.stdout.isatty()
+    page = io.StringIO()
+    Console(file=page, force_terminal=terminal, width=None if terminal else 200).print(table)
+    print(page.getvalue())

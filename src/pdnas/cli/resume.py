@@ -25,4 +25,5 @@ class Command:
         """Finish the run and show its result."""
         run = RunDirectory.open(self.run_dir)
         settings = run.read_record(SETTINGS, TrainSettings)
-        return execute(settings, run, OutputFlags(json=self.json, quiet=self.quiet))
+        task = settings.task.load().named(settings.task_name)
+        return execute(settings, task, OutputFlags(json=self.json, quiet=self.quiet), run)

@@ -16,6 +16,7 @@ from pdnas.errors import PdnasError
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
 from pdnas.runs import ENVIRONMENT, SETTINGS, Record, RunDirectory, environment
+from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe, train
 from pdnas.training.device import find_device
 from pdnas.training.seeds import check_seeds
@@ -33,6 +34,7 @@ class TrainSettings(Record):
     recipe: Recipe
     seeds: tuple[int, ...]
     task: TaskFlags
+    task_name: str
     device: DeviceFlags
 
 
@@ -62,6 +64,7 @@ class Command:
         seeds = tuple(range(self.seed, self.seed + self.seeds))
         check_seeds(seeds)
         architecture, hidden, recipe = self._find()
+        task = self.task.load()
         settings = TrainSettings(
             name=Path(self.architecture).stem,
             architecture=architecture,
@@ -69,9 +72,10 @@ class Command:
             recipe=recipe,
             seeds=seeds,
             task=self.task.resolved(),
+            task_name=task.name,
             device=self.device,
         )
-        return execute(settings, None, self.output)
+        return execute(settings, task, self.output)
 
     def _find(self) -> tuple[Architecture, int, Recipe]:
         """The architecture, its hidden size and its recipe, from their names."""
@@ -93,12 +97,16 @@ class Command:
         return architecture, hidden if self.hidden is None else self.hidden, recipe.changed(**given)
 
 
-def execute(settings: TrainSettings, run: RunDirectory | None, output: OutputFlags) -> int:
+def execute(
+    settings: TrainSettings,
+    task: GraphTask,
+    output: OutputFlags,
+    run: RunDirectory | None = None,
+) -> int:
     """Do what the settings say, in a new run or going on with one, and show the result."""
     settings.device.apply()
     device = find_device(settings.device.device)
     check_hidden(settings.hidden)
-    task = settings.task.load()
     splits = settings.task.chosen_splits()
     for seed in splits:
         task.with_split(task.split.name, seed)  # refuses one that is not there before any writing

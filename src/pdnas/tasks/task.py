@@ -106,6 +106,10 @@ class GraphTask:
         """The same data and metric on another split."""
         return replace(self, split=self.source.split(name, seed))
 
+    def named(self, name: str) -> "GraphTask":
+        """The same task under another name."""
+        return replace(self, source=replace(self.source, name=name))
+
     def to(self, device: torch.device | str) -> "GraphTask":
         graphs = tuple(graph.to(device) for graph in self.graphs)
         moved = replace(self.source, graphs=graphs)
