@@ -105,14 +105,10 @@ def _first_statement(box: str) -> str:
     lines = [line.strip("│| ") for line in plain.strip().splitlines()[1:]]
     rule = re.compile(r"[─╰╯-]+").fullmatch
     body = itertools.dropwhile(rule, lines)
-    text = (
-        " ".join(itertools.takewhile(lambda line: not rule(line), body))
-        .partition(" Got errors:")[0]
-        .strip(" .")
-    )
+    text = " ".join(itertools.takewhile(lambda line: not rule(line), body))
+    text = text.partition(" Got errors:")[0].strip(" .")
     return re.sub(r"one of \((.*)\)", lambda found: f"one of {_choices(found[1])}", text)
 
 
 def _choices(listed: str) -> str:
-    names = sorted(set(re.findall(r"'([^']*)'", listed)) - {"None"})
-    return ", ".join(names)
+    return ", ".join(sorted(set(listed.split(", ")) - {"'None'"}))

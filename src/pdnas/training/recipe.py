@@ -73,8 +73,17 @@ RECIPES: Registry[str, Recipe] = Registry("recipe")
 
 RECIPES.register("default")(Recipe())
 RECIPES.register("gcn")(Recipe())
+# Dropout and patience are the paper's; rate and decay are what validation on the three citation
+# graphs prefers to the paper's 0.005 and 0.0005.
 RECIPES.register("gat")(
-    Recipe(lr=0.005, input_dropout=0.6, dropout=0.6, attention_dropout=0.6, epochs=1000)
+    Recipe(
+        lr=0.02,
+        weight_decay=2e-3,
+        input_dropout=0.6,
+        dropout=0.6,
+        attention_dropout=0.6,
+        epochs=1000,
+    )
 )
 RECIPES.register("sage")(Recipe())
 
