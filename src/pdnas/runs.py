@@ -166,7 +166,7 @@ class Result(Record):
         sure = f", 95 % interval {100 * low:.2f} to {100 * high:.2f}" if self.test.interval else ""
         return (
             f"{task}, split {self.split.name}: test {self.metric} {self.test} %{sure} "
-            f"({count} training{'s' if count > 1 else ''}, validation {self.val} %)\n"
+            f"({count} run{'s' if count > 1 else ''}, validation {self.val} %)\n"
             f"{self.architecture}\n"
             f"hidden {self.hidden}, {self.parameters:,} parameters, "
             f"{self.search_seconds + self.train_seconds:.1f} s on {self.device}"

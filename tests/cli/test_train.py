@@ -109,7 +109,7 @@ def test_a_training_ends_with_a_table_and_the_path_of_the_run(pdnas: Pdnas, fold
     done = pdnas("train", "gcn", folder, "--epochs", "5", "--seeds", "3")
     assert done.returncode == 0
     assert done.stderr == "", "no progress where stderr is not a terminal"
-    for heading in ("validation", "test", "parameters", "seconds", "split", "trainings"):
+    for heading in ("validation", "test", "parameters", "seconds", "split", "runs"):
         assert heading in done.stdout
     last = done.stdout.splitlines()[-1]
     assert last.startswith("run: runs/train-gcn-tables-")

@@ -71,7 +71,7 @@ def show(name: str, result: "Result", run: Path) -> None:
     """The architecture, the result and where it lies."""
     task = f"{result.task} ({result.note})" if result.note else result.task
     print_table(result.architecture.table(), title=f"{name} on {task}, hidden size {result.hidden}")
-    header = ["split", "trainings", "validation", "test", "95 % interval", "parameters", "seconds"]
+    header = ["split", "runs", "validation", "test", "95 % interval", "parameters", "seconds"]
     interval = result.test.interval
     row = [
         result.split.name,
@@ -88,7 +88,7 @@ def show(name: str, result: "Result", run: Path) -> None:
 
 def print_table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """Rows of text under a header; markup in them is only text."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title_justify="left")
     table.title = title and Text(title, style="bold")
     for heading in rows[0]:
         table.add_column(Text(heading), overflow="fold")
