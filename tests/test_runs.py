@@ -344,7 +344,7 @@ def test_the_summary_carries_the_note(result: Result) -> None:
     noted = result.model_copy(update={"note": "mended", "test": Scores.of([0.5])})
     assert noted.summary().startswith("tiny (mended), split own")
     assert "interval" not in noted.summary()
-    assert "1 training," in noted.summary()
+    assert "1 run," in noted.summary()
 
 
 def test_the_environment_says_what_a_result_may_depend_on() -> None:
