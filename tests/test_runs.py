@@ -203,7 +203,7 @@ def test_a_missing_record_tells_to_finish_the_run(run: RunDirectory) -> None:
 )
 def test_a_record_that_is_not_valid_is_one_sentence(run: RunDirectory, content: str) -> None:
     (run.path / "note.json").write_text(content)
-    with pytest.raises(RunError, match=r"note\.json' is not valid: .+\.$") as caught:
+    with pytest.raises(RunError, match=r"note\.json' is damaged: .+; run again\.$") as caught:
         run.read_record("note.json", Note)
     assert "\n" not in str(caught.value)
 
@@ -358,3 +358,10 @@ def test_the_environment_says_what_a_result_may_depend_on() -> None:
 def test_the_checkpoint_has_its_folder_from_the_start(run: RunDirectory) -> None:
     run.write_json(CHECKPOINT, {"a": 1})
     assert run.has(CHECKPOINT)
+
+
+def test_the_interval_over_splits_is_that_of_their_means() -> None:
+    means = Scores.of([0.70, 0.75, 0.80])
+    repeated = Scores.of([0.70] * 10 + [0.75] * 10 + [0.80] * 10, splits=3)
+    assert repeated.interval == pytest.approx(means.interval)
+    assert repeated.mean == pytest.approx(means.mean)

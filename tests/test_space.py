@@ -224,3 +224,13 @@ def test_the_paper_s_space_leaves_out_what_only_baselines_use() -> None:
     assert PAPER.combine == ("add",)
     assert set(PAPER.attention) == set(SLOTS["attention"])
     assert set(PAPER.activation) == set(SLOTS["activation"])
+
+
+def test_a_future_version_is_refused() -> None:
+    values = {**json.loads(PAPER.to_json()), "version": 2}
+    with pytest.raises(ArchitectureError, match="reads version 1; update pdnas"):
+        SearchSpace.from_json(json.dumps(values))
+
+
+def test_the_table_lists_every_candidate() -> None:
+    assert PAPER.table()[2] == ["attention", "7", ", ".join(PAPER.attention)]

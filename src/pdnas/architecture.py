@@ -1,9 +1,7 @@
 """The value that a search gives and a training takes: an op for each slot, and shortcuts."""
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 from pydantic import (
     BaseModel,
@@ -17,6 +15,9 @@ from pydantic import (
 from pdnas.errors import ArchitectureError, PdnasError, first_complaint
 from pdnas.ops import SLOTS, Dims, Op
 from pdnas.ops.attention import Normalization
+
+MAX_HIDDEN = 1_000_000
+"""Wider than any network that fits into memory."""
 
 
 class Channels(Protocol):
@@ -163,13 +164,6 @@ class Architecture(BaseModel):
         except PdnasError as error:
             raise ArchitectureError(f"{name} is not valid: {error}") from None
 
-    @classmethod
-    def from_dict(
-        cls, values: Mapping[str, Any], *, name: str = "The architecture"
-    ) -> "Architecture":
-        """Read a plain mapping, such as the field of a result."""
-        return cls.from_json(json.dumps(values), name=name)
-
     def to_json(self) -> str:
         return self.model_dump_json(indent=2)
 
@@ -184,7 +178,13 @@ class Architecture(BaseModel):
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file."""
-        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+        try:
+            Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ArchitectureError(
+                f"The architecture cannot be written to '{path}' ({error.strerror}); give a path "
+                "that you may write to."
+            ) from None
 
     def __str__(self) -> str:
         """One line: the blocks, then the gates."""
@@ -206,15 +206,17 @@ class Architecture(BaseModel):
 
 def check_hidden(hidden: int) -> None:
     """Refuse a hidden size that no network can have."""
-    if hidden < 1:
-        raise ArchitectureError(f"The hidden size is {hidden}; give a whole number of at least 1.")
+    if not isinstance(hidden, int) or not 1 <= hidden <= MAX_HIDDEN:
+        raise ArchitectureError(
+            f"The hidden size is {hidden}; give a whole number from 1 to {MAX_HIDDEN}."
+        )
 
 
 def _explain(error: ValidationError) -> str:
     """The first complaint, with a better word for the commonest slips."""
     problem = error.errors(include_url=False)[0]
     if problem["type"] == "json_invalid":
-        return f"it is not whole JSON ({problem['ctx']['error']}); is the file truncated"
+        return f"it is not whole JSON ({problem['ctx']['error']}); it may be cut off: rewrite it"
     if problem["loc"] == ("version",):
         return (
             f"its format version is {problem['input']!r}, and this pdnas reads version "

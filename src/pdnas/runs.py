@@ -20,7 +20,7 @@ from torch import Tensor
 
 from pdnas import __version__
 from pdnas.architecture import Architecture
-from pdnas.errors import RunError, first_complaint
+from pdnas.errors import PdnasError, RunError, first_complaint
 from pdnas.models import GraphNetwork
 
 SETTINGS = "settings.json"
@@ -48,8 +48,9 @@ class Scores(Record):
     Args:
         mean: Of the values.
         std: Sample standard deviation; 0 for a single value.
-        interval: 95 % confidence interval of the mean, Student's t; none for a single value.
-        values: One per training, in the order of the seeds.
+        interval: 95 % confidence interval of the mean, Student's t; none for a single value. With
+            several splits it is that of the splits' means: seeds on one split are not independent.
+        values: One per training, split by split, in the order of the seeds.
     """
 
     mean: float
@@ -58,14 +59,22 @@ class Scores(Record):
     values: tuple[float, ...]
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Scores":
-        """Summarize the values."""
-        mean, count = statistics.fmean(values), len(values)
-        if count == 1:
+    def of(cls, values: Sequence[float], splits: int = 1) -> "Scores":
+        """Summarize the values of as many trainings on each of some splits."""
+        mean, each = statistics.fmean(values), len(values) // splits
+        if len(values) == 1:
             return cls(mean=mean, std=0.0, interval=None, values=tuple(values))
-        std = statistics.stdev(values)
-        half = float(stats.t.ppf(0.975, count - 1)) * std / math.sqrt(count)
-        return cls(mean=mean, std=std, interval=(mean - half, mean + half), values=tuple(values))
+        sample = list(values)
+        if splits > 1:
+            sample = [statistics.fmean(values[i : i + each]) for i in range(0, len(values), each)]
+        error = statistics.stdev(sample) / math.sqrt(len(sample))
+        half = float(stats.t.ppf(0.975, len(sample) - 1)) * error
+        return cls(
+            mean=mean,
+            std=statistics.stdev(values),
+            interval=(mean - half, mean + half),
+            values=tuple(values),
+        )
 
     def __str__(self) -> str:
         """In percent."""
@@ -212,7 +221,10 @@ class RunDirectory:
     def open(cls, path: str | Path) -> "RunDirectory":
         """An existing run directory."""
         if not (Path(path) / SETTINGS).is_file():
-            raise RunError(f"'{path}' is not a run directory: it has no {SETTINGS}.")
+            raise RunError(
+                f"'{path}' is not a run directory: it has no {SETTINGS}; give the path that a "
+                "command printed after 'run:'."
+            )
         return cls(Path(path))
 
     def write_json(self, name: str | Path, value: BaseModel | Mapping[str, Any]) -> None:
@@ -234,9 +246,13 @@ class RunDirectory:
                 f"The run '{self.path}' has no {name}; finish it with: pdnas resume {self.path}."
             ) from None
         except OSError as error:
-            raise RunError(f"'{path}' cannot be read ({error.strerror}).") from None
+            raise RunError(
+                f"'{path}' cannot be read ({error.strerror}); check its permissions."
+            ) from None
         except ValidationError as error:
-            raise RunError(f"'{path}' is not valid: {first_complaint(error)}.") from None
+            raise RunError(f"'{path}' is damaged: {first_complaint(error)}; run again.") from None
+        except PdnasError as error:
+            raise RunError(f"'{path}' is damaged: {error}") from None
 
     def write_weights(self, name: str | Path, weights: Mapping[str, Tensor]) -> None:
         """Write the weights of a network."""

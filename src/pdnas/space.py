@@ -23,6 +23,7 @@ class SearchSpace(BaseModel):
     ``none``, whatever the candidates.
 
     Args:
+        version: Of the JSON format.
         name: How it is called.
         expansion: Candidates for the transform.
         attention: Candidates for the attention.
@@ -37,6 +38,7 @@ class SearchSpace(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    version: Literal[1] = 1
     name: str
     expansion: tuple[int, ...]
     attention: tuple[str, ...]
@@ -124,12 +126,25 @@ class SearchSpace(BaseModel):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
+            if any(problem["loc"] == ("version",) for problem in error.errors()):
+                raise ArchitectureError(
+                    "The space has a format version that this pdnas does not read, which reads "
+                    "version 1; update pdnas or write the space again."
+                ) from None
             raise ArchitectureError(f"The space is not valid: {first_complaint(error)}.") from None
         except PdnasError as error:
             raise ArchitectureError(f"The space is not valid: {error}") from None
 
     def to_json(self) -> str:
         return self.model_dump_json(indent=2)
+
+    def table(self) -> list[list[str]]:
+        """Rows of text under a header: each slot, how many candidates it has, and which."""
+        rows = [["slot", "candidates", ""]]
+        for slot in SLOTS:
+            names = self.candidates(slot)
+            rows.append([slot, str(len(names)), ", ".join(map(str, names))])
+        return rows
 
     def __str__(self) -> str:
         """One line: how many candidates each slot has."""

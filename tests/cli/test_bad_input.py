@@ -55,7 +55,7 @@ def save(arrays: Arrays, **changes: Any) -> Path:
         (["gcn", "--recipe", "gatt"], r"Unknown recipe 'gatt'; known .* Did you mean 'gat'\?"),
         (["gcn", "--metric", "acuracy"], r"metric .*'acuracy'.* Did you mean 'accuracy'\?"),
         (["gcn", "--metric", "roc-auc"], r"metric for a single-label task 'roc-auc'"),
-        (["gcn", "pyg:Planetoyd/Cora"], r"no class .*'Planetoyd'.*'Planetoid' is the closest"),
+        (["gcn", "pyg:Planetoyd/Cora"], r"no class .*'Planetoyd'.*perhaps 'Planetoid'"),
         (["gcn", "pyg:Planetoid/Coro"], r"'Coro'.* Did you mean 'Cora'\?"),
     ],
 )
@@ -168,7 +168,9 @@ def test_a_label_of_many_that_is_neither_0_nor_1_is_refused(
 ) -> None:
     y = np.zeros((20, 3))
     y[0, 0] = 2
-    assert "A label of 'graph.npz' is 2; labels are 0 or 1" in refused("gcn", save(arrays, y=y))
+    assert "A label of 'graph.npz' is 2; make every label 0 or 1" in refused(
+        "gcn", save(arrays, y=y)
+    )
 
 
 def test_labels_that_are_no_classes_are_refused(refused: Refused, arrays: Arrays) -> None:
@@ -197,7 +199,10 @@ def test_overlapping_splits_are_refused(refused: Refused, arrays: Arrays) -> Non
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda text: text[: len(text) // 2], r"is not whole JSON .*; is the file truncated"),
+        (
+            lambda text: text[: len(text) // 2],
+            r"is not whole JSON .*; it may be cut off: rewrite it",
+        ),
         (lambda text: "", r"is not whole JSON"),
         (lambda text: "[1, 2]", r"is not valid"),
         (lambda text: "null", r"is not valid"),
@@ -327,8 +332,8 @@ def test_a_download_that_cannot_be_reached_names_the_embedded_task(
         ("--epochs", "0", "epochs: "),
         ("--patience", "0", "patience: "),
         ("--batch-graphs", "0", "batch_graphs: "),
-        ("--seeds", "0", "The number of seeds is 0; give at least 1"),
-        ("--threads", "0", "The number of threads is 0; give at least 1"),
+        ("--seeds", "0", "The number of seeds is 0; give 1 to 10000"),
+        ("--threads", "0", "The number of threads is 0; give 1 to 1024"),
         ("--split-seeds", "9..0", "The split seeds '9..0' cannot be read; write one number"),
     ],
 )
@@ -356,4 +361,36 @@ def test_a_name_with_a_line_break_stays_one_line(refused: Refused) -> None:
 def test_a_damaged_run_is_not_an_architecture(refused: Refused) -> None:
     Path("run").mkdir()
     Path("run/settings.json").write_text(json.dumps({"command": "train"}))
-    assert "settings.json' is not valid" in refused("run")
+    assert "settings.json' is damaged" in refused("run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["a" * 5000], "Unknown baseline"),
+        (["gcn", "--threads", "99999999999"], "give 1 to 1024"),
+        (["gcn", "--hidden", "99999999999999999999"], "give a whole number from 1 to"),
+        (["gcn", "--hidden", "1000000"], "does not fit into the memory of cpu"),
+        (["gcn", "--seeds", "99999999999"], "give 1 to 10000"),
+        (["gcn", "--split-seeds", "0..99999999999"], "10000 of them at most"),
+        (["gcn", ""], "The task has no name"),
+    ],
+    ids=["name", "threads", "hidden", "memory", "seeds", "splits", "task"],
+)
+def test_what_is_too_much_is_refused(
+    arguments: list[str], sentence: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object, **__: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+
+    if "memory" in sentence:
+        monkeypatch.setattr("pdnas.cli.train.train", exhausted)
+        monkeypatch.setattr("pdnas.cli.train.RunDirectory.create", lambda *_: _Nowhere())
+    assert sentence in refused(*arguments)
+
+
+class _Nowhere:
+    """A run directory that keeps nothing."""
+
+    def write_json(self, *_: object) -> None:
+        pass

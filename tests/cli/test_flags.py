@@ -47,5 +47,5 @@ def test_the_task_is_loaded_on_the_first_of_the_splits() -> None:
 
 @pytest.mark.parametrize("threads", [0, -1])
 def test_no_thread_at_all_is_one_sentence(threads: int) -> None:
-    with pytest.raises(PdnasError, match=f"number of threads is {threads}; give at least 1"):
+    with pytest.raises(PdnasError, match=f"number of threads is {threads}; give 1 to 1024"):
         DeviceFlags(threads=threads).apply()

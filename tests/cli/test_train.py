@@ -163,7 +163,7 @@ def test_quiet_says_nothing(pdnas: Pdnas, tiny: Path) -> None:
 def test_a_baseline_has_its_own_size_and_recipe(train: Train, name: str) -> None:
     result = train(arch=name)
     expected = BASELINES[name]
-    assert Architecture.from_dict(result["architecture"]) == expected.architecture
+    assert Architecture.model_validate(result["architecture"]) == expected.architecture
     assert result["hidden"] == expected.hidden
     assert result["recipe"] == RECIPES[name].changed(epochs=4).model_dump()
 
@@ -172,7 +172,7 @@ def test_an_architecture_is_read_from_a_file(train: Train) -> None:
     mine = Architecture(blocks=(BlockSpec(attention="cos", activation="tanh"), BlockSpec()))
     mine.save("mine.json")
     result = train(arch="mine.json")
-    assert Architecture.from_dict(result["architecture"]) == mine
+    assert Architecture.model_validate(result["architecture"]) == mine
     assert result["hidden"] == 64
     assert result["recipe"] == Recipe(epochs=4).model_dump()
 

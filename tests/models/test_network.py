@@ -12,11 +12,12 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 from torch_geometric.utils import to_undirected
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import ArchitectureError
+from pdnas.errors import ArchitectureError, TaskError
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
 from pdnas.ops import COMBINES, HEADS, SLOTS, Adjacency, SparseFeatures
 from pdnas.space import PAPER
+from pdnas.tasks import GraphTask
 
 
 @dataclass(frozen=True)
@@ -295,3 +296,17 @@ def test_every_slot_reaches_the_block() -> None:
     for slot in SLOTS:
         made = getattr(network.blocks[0], attributes.get(slot, slot))
         assert type(made) is spec.op(slot)
+
+
+@pytest.mark.parametrize("node", [-5, 25, 10**8])
+def test_an_edge_that_leaves_the_graph_is_refused(tiny_task: GraphTask, node: int) -> None:
+    network = GraphNetwork(BASELINES["gcn"].architecture, tiny_task, 4)
+    edges = torch.tensor([[0, node], [1, 2]])
+    with pytest.raises(TaskError, match=rf"points to node {node}, but its nodes are 0 to 19"):
+        network(tiny_task.graphs[0].x, edges)
+
+
+def test_features_of_another_width_are_refused(tiny_task: GraphTask) -> None:
+    network = GraphNetwork(BASELINES["gcn"].architecture, tiny_task, 4)
+    with pytest.raises(TaskError, match="have 3 features, but the network was made for 5"):
+        network(torch.ones(20, 3), tiny_task.graphs[0].edge_index)

@@ -198,3 +198,15 @@ def test_weights_take_the_precision_of_the_features() -> None:
 def test_moving_keeps_the_edges(tiny_graph: Tensor) -> None:
     graph = Adjacency.from_edge_index(tiny_graph, 6)
     assert pairs(graph.to("cpu")) == pairs(graph)
+
+
+def test_weights_of_two_hubs_are_finite() -> None:
+    """The product of their degrees exceeds 32 bits."""
+    leaves = torch.arange(2, 50_002)
+    hubs = torch.cat([torch.zeros_like(leaves), torch.ones_like(leaves)])
+    spokes = torch.stack([torch.cat([leaves, leaves]), hubs])
+    link = torch.tensor([[0], [1]])
+    edges = torch.cat([spokes, spokes.flip(0), link, link.flip(0)], dim=1)
+    weights = Adjacency.from_edge_index(edges, 50_002).gcn_weights
+    assert bool(torch.isfinite(weights).all())
+    assert weights.min().item() == pytest.approx(1 / 50_001)

@@ -28,7 +28,7 @@ def patterns(draw: st.DrawFn) -> Csr:
 def dense_of(pattern: Csr, values: Tensor) -> Tensor:
     """The matrix; entries at the same place add up."""
     dense = values.new_zeros(pattern.num_rows, pattern.num_cols)
-    return dense.index_put((pattern.rows(), pattern.cols.long()), values, accumulate=True)
+    return dense.index_put((pattern.rows, pattern.cols.long()), values, accumulate=True)
 
 
 def randn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -38,7 +38,7 @@ def randn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Ten
 
 def loop_max(pattern: Csr, values: Tensor, dense: Tensor) -> Tensor:
     """Row by row: the largest product, or zeros."""
-    products, rows = values.unsqueeze(1) * dense[pattern.cols.long()], pattern.rows()
+    products, rows = values.unsqueeze(1) * dense[pattern.cols.long()], pattern.rows
     empty = 0 * (dense.sum(0) + values.sum())  # zeros that know where they come from
     found = [products[rows == row] for row in range(pattern.num_rows)]
     return torch.stack([part.amax(0) if len(part) else empty for part in found])
@@ -71,7 +71,7 @@ EMPTY = Csr.from_rows(torch.empty(0).long(), torch.empty(0).long(), (5, 4))
 
 def test_rows_are_pointed_at() -> None:
     assert EXAMPLE.rowptr.tolist() == [0, 3, 3, 4, 4, 6]
-    assert EXAMPLE.rows().tolist() == [0, 0, 0, 2, 4, 4]
+    assert EXAMPLE.rows.tolist() == [0, 0, 0, 2, 4, 4]
     assert (EXAMPLE.num_rows, EXAMPLE.num_cols, EXAMPLE.nnz) == (5, 4, 6)
 
 
@@ -91,7 +91,7 @@ def test_indices_have_64_bits_where_32_do_not_suffice() -> None:
 def test_the_matrix_has_its_values_where_the_pattern_says(pattern: Csr, seed: int) -> None:
     values = randn(pattern.nnz, seed=seed).detach()
     expected = torch.zeros(pattern.num_rows, pattern.num_cols, dtype=torch.float64)
-    for row, col, value in zip(pattern.rows(), pattern.cols, values, strict=True):
+    for row, col, value in zip(pattern.rows, pattern.cols, values, strict=True):
         expected[row, col] += value
     torch.testing.assert_close(dense_of(pattern, values), expected)
 
@@ -158,7 +158,7 @@ def test_inner_products_and_gradients_are_the_dense_ones(
     left = randn(pattern.num_rows, width, seed=seed)
     right = randn(pattern.num_cols, width, seed=seed + 1)
     result = csr_inner(pattern, left, right)
-    expected = (left @ right.t())[pattern.rows(), pattern.cols.long()]
+    expected = (left @ right.t())[pattern.rows, pattern.cols.long()]
     torch.testing.assert_close(result, expected)
     assert_same_gradients(result, expected, left, right)
 
@@ -169,7 +169,7 @@ def test_inner_products_keep_the_precision(dtype: torch.dtype) -> None:
     left, right = randn(5, 7, dtype=dtype), randn(4, 7, seed=1, dtype=dtype)
     result = csr_inner(EXAMPLE, left, right)
     assert result.dtype == dtype
-    torch.testing.assert_close(result, (left @ right.t())[EXAMPLE.rows(), EXAMPLE.cols.long()])
+    torch.testing.assert_close(result, (left @ right.t())[EXAMPLE.rows, EXAMPLE.cols.long()])
 
 
 @given(pattern=patterns(), seed=st.integers(0, 99), width=st.sampled_from(WIDTHS))

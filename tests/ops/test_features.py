@@ -69,7 +69,7 @@ def test_stacked_matrices_lie_below_each_other(parts: list[int]) -> None:
 
 def test_moving_keeps_pattern_and_values() -> None:
     sparse = SparseFeatures.from_tensor(DENSE)
-    assert sparse.device == torch.device("cpu")
+    assert sparse.values.device == torch.device("cpu")
     assert torch.equal(sparse.to("cpu").to_dense(), DENSE)
 
 

@@ -70,7 +70,7 @@ def test_sparse_arrays_stay_sparse(
     monkeypatch.setattr(torch.Tensor, "to_dense", None)
     graph = read(path, ReadOptions(normalize=True)).graphs[0]
     assert isinstance(graph.x, SparseFeatures)
-    assert graph.x.values.tolist() == [0.25, 0.75, 0.5, 0.5, 0.5, 0.5, 0.5]
+    assert graph.x.values.tolist() == [0.25, 0.75, 0.5, 0.5, 0.5, 0.5, 1]
     assert graph.edge_index.tolist() == [[0, 1], [1, 2]]
 
 

@@ -134,8 +134,8 @@ def test_data_that_are_made_on_the_spot_need_no_root() -> None:
 
 
 WRONG = {
-    "pyg:Amazn/Photo": (UnknownNameError, "no class of data sets 'Amazn'; .* 'Amazon' is the"),
-    "pyg:amazon/Photo": (UnknownNameError, "'Amazon' is the closest"),
+    "pyg:Amazn/Photo": (UnknownNameError, "no class of data sets 'Amazn'; .* perhaps 'Amazon'"),
+    "pyg:amazon/Photo": (UnknownNameError, "perhaps 'Amazon'"),
     "pyg:": (UnknownNameError, "write pyg:Class/name"),
     "pyg:Amazon": (TaskError, "name one of them: pyg:Amazon/Computers, pyg:Amazon/Photo"),
     "pyg:Amazon/": (TaskError, "name one of them"),

@@ -28,10 +28,10 @@ def test_two_of_three_named_classes_are_not_a_binary_task(square: Data) -> None:
     assert source.kind == "single-label"
 
 
-def test_normalized_features_sum_to_one_except_small_ones(square: Data) -> None:
+def test_normalized_features_sum_to_one(square: Data) -> None:
     x = source_from_data(square, "a", normalize=True).graphs[0].x
     assert isinstance(x, torch.Tensor)
-    assert x.sum(1).tolist() == [1, 1, 1, 0.5]
+    assert x.sum(1).tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc])
@@ -161,3 +161,23 @@ def test_labels_must_fit_the_class_names() -> None:
 
 def test_kind_of_unlabelled_nodes_is_binary() -> None:
     assert kind_of(torch.tensor([-1, -1]), "a") == "binary"
+
+
+def test_a_node_without_a_label_among_several_graphs_is_refused(square: Data) -> None:
+    other = square.clone()
+    other.y = square.y.clone()
+    other.y[0] = -1
+    with pytest.raises(TaskError, match="several graphs and a node without a label"):
+        source_from_graphs([square, other], "a")
+
+
+def test_complex_features_are_refused(square: Data) -> None:
+    square.x = torch.ones(4, 2, dtype=torch.complex64)
+    with pytest.raises(TaskError, match="complex numbers; give real ones"):
+        source_from_data(square, "a")
+
+
+def test_edges_that_are_no_numbers_are_refused(square: Data) -> None:
+    square.edge_index = torch.ones(2, 3, dtype=torch.bool)
+    with pytest.raises(TaskError, match="are bool of shape"):
+        source_from_data(square, "a")

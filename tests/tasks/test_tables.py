@@ -179,7 +179,7 @@ WRONG_NODES = {
     "mask": ("label,train_mask,a\nx,1,1\ny,0,2\n", "which would pass for a feature"),
     "unnamed": (",label,a\n0,x,1\n1,y,2\n", "without a name or with the same one"),
     "repeated": ("label,a,a\nx,1,1\ny,1,2\n", "without a name or with the same one"),
-    "label_two": ("label:a,label:b,c\n2,1,1\n0,1,1\n", "is 2; labels are 0 or 1"),
+    "label_two": ("label:a,label:b,c\n2,1,1\n0,1,1\n", "is 2; make every label 0 or 1"),
     "label_text": ("label:a,b\nx,1\ny,1\n", "The column 'label:a'"),
     "label_gap": ("label:a,b\n1,1\n,1\n", "The column 'label:a'"),
 }

@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from pdnas.errors import UnknownNameError
+from pdnas.errors import TaskError, UnknownNameError
+from pdnas.tasks.source import Source, source_from_graphs
 from pdnas.tasks.task import GraphTask
 
 
@@ -44,3 +45,21 @@ def test_with_split_changes_nothing_else(ring: Data) -> None:
 def test_to_keeps_the_data(ring: Data) -> None:
     task = GraphTask.from_data(ring)
     assert torch.equal(task.to("cpu").graphs[0].y, task.graphs[0].y)
+
+
+def _pairs(*labels: list[int]) -> Source:
+    graphs = [
+        Data(x=torch.eye(2), edge_index=torch.tensor([[0], [1]]), y=torch.tensor(y)) for y in labels
+    ]
+    splits = {"own": (torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))}
+    return source_from_graphs(graphs, "pairs", splits=splits)
+
+
+def test_roc_auc_looks_at_the_labels_of_all_nodes_of_a_part() -> None:
+    task = GraphTask.from_source(_pairs([0, 1], [1, 0], [0, 1]), metric="roc-auc")
+    assert task.labels("val").tolist() == [1, 0]
+
+
+def test_roc_auc_of_a_single_class_is_refused() -> None:
+    with pytest.raises(TaskError, match="not defined on the test part"):
+        GraphTask.from_source(_pairs([0, 1], [1, 0], [1, 1]), metric="roc-auc")

@@ -20,7 +20,7 @@ def gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
         (0, "auto", "cpu"),
         (2, "auto", "cuda:0"),
         (2, "cpu", "cpu"),
-        (1, "cuda", "cuda"),
+        (1, "cuda", "cuda:0"),
         (2, "cuda:1", "cuda:1"),
     ],
     indirect=["gpus"],

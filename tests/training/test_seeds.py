@@ -274,3 +274,9 @@ def test_cuda_comes_close_to_the_cpu(architecture: Architecture, tiny_task: Grap
     assert result.device.startswith("cuda")
     graph = tiny_task.graphs[0]
     assert result.model(graph.x, graph.edge_index).shape == (20, 3)
+
+
+def test_a_repeated_seed_is_refused(tiny_task: GraphTask) -> None:
+    architecture = pdnas.Architecture(blocks=(pdnas.BlockSpec(),))
+    with pytest.raises(PdnasError, match=r"The seeds \[0, 0\]"):
+        train(architecture, tiny_task, seeds=[0, 0])

@@ -1,5 +1,6 @@
 """Flags that mean the same in every command."""
 
+import os
 import re
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import tyro
 
 from pdnas.errors import PdnasError
 from pdnas.tasks import GraphTask, load_task
+from pdnas.tasks.load import DATA_ROOT
 from pdnas.tasks.source import NAMED
 from pdnas.training import Recipe
 
@@ -18,6 +20,9 @@ def by_default(what: str) -> Any:
     """What help says of a flag whose default is found elsewhere."""
     return tyro.conf.arg(help_behavior_hint=f"(default: {what})")
 
+
+MANY = 10_000
+"""More seeds, or splits, than anyone means to ask for."""
 
 Choice = Literal["auto", "on", "off"]
 _CHOICES: dict[Choice, bool | None] = {"auto": None, "on": True, "off": False}
@@ -57,12 +62,12 @@ class TaskFlags:
 
     def resolved(self) -> "TaskFlags":
         """The same flags with whole paths, so that a run can be resumed from any folder."""
-        path, root = Path(self.task), self.data_root
+        path, root = Path(self.task), self.data_root or os.environ.get(DATA_ROOT)
         named = self.task in NAMED or not path.exists()
         return replace(
             self,
             task=self.task if named else str(path.resolve()),
-            data_root=root and root.resolve(),
+            data_root=Path(root).resolve() if root else None,
         )
 
     def chosen_splits(self) -> tuple[int, ...]:
@@ -71,7 +76,7 @@ class TaskFlags:
             return ()
         text = self.split_seeds
         span = re.fullmatch(r"(\d+)\.\.(\d+)", text)
-        if span:
+        if span and int(span[2]) - int(span[1]) < MANY:
             chosen = tuple(range(int(span[1]), int(span[2]) + 1))
         elif re.fullmatch(r"\d+(,\d+)*", text):
             chosen = tuple(int(number) for number in text.split(","))
@@ -80,7 +85,7 @@ class TaskFlags:
         if not chosen or len(set(chosen)) < len(chosen):
             raise PdnasError(
                 f"The split seeds '{text}' cannot be read; write one number, a span such as 0..9, "
-                "or a list such as 0,2,5."
+                f"or a list such as 0,2,5, {MANY} of them at most."
             )
         return chosen
 
@@ -114,8 +119,8 @@ class DeviceFlags:
 
     def apply(self) -> None:
         """Set the number of threads."""
-        if self.threads < 1:
-            raise PdnasError(f"The number of threads is {self.threads}; give at least 1.")
+        if not 1 <= self.threads <= 1024:
+            raise PdnasError(f"The number of threads is {self.threads}; give 1 to 1024.")
         torch.set_num_threads(self.threads)
 
 

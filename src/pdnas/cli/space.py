@@ -7,7 +7,7 @@ from decimal import Decimal
 import tyro
 
 from pdnas.cli.display import print_table
-from pdnas.ops import SLOTS
+from pdnas.errors import PdnasError
 from pdnas.space import SPACES
 
 
@@ -25,15 +25,13 @@ class Command:
     def run(self) -> int:
         """Print the space."""
         space = SPACES[self.space]
+        if not self.blocks:
+            raise PdnasError("There is no number after --blocks; give at least one, such as 2.")
         counts = {blocks: space.count(blocks) for blocks in self.blocks}
         if self.json:
             print(json.dumps({"space": space.model_dump(mode="json"), "counts": counts}))
             return 0
-        rows = [["slot", "candidates", ""]]
-        for slot in SLOTS:
-            names = space.candidates(slot)
-            rows.append([slot, str(len(names)), ", ".join(map(str, names))])
-        print_table(rows, title=f"space {space.name}")
+        print_table(space.table(), title=f"space {space.name}")
         sizes = [["blocks", "possible shortcuts", "architectures"]]
         for blocks, count in counts.items():
             gates = len(space.possible_gates(blocks))

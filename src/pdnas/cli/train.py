@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import torch
 import tyro
 
 from pdnas.architecture import Architecture, check_hidden
 from pdnas.cli.display import TrainingProgress, show
-from pdnas.cli.flags import DeviceFlags, OutputFlags, RecipeChanges, TaskFlags, by_default
+from pdnas.cli.flags import MANY, DeviceFlags, OutputFlags, RecipeChanges, TaskFlags, by_default
 from pdnas.errors import PdnasError
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
@@ -42,13 +43,23 @@ class TrainSettings(Record):
 class Command:
     """Train one architecture over seeds: a baseline's name, a JSON file, or the one of a run."""
 
-    architecture: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ARCH")]
-    """gcn, gat or sage, an architecture's JSON file, or a run directory"""
+    architecture: Annotated[
+        tyro.conf.Positional[str],
+        tyro.conf.arg(
+            metavar="ARCH",
+            help=f"{', '.join(BASELINES)}, an architecture's JSON file, or a run directory",
+        ),
+    ]
     task: TaskFlags = TaskFlags()
     hidden: Annotated[int | None, by_default(f"the baseline's or the run's, else {HIDDEN}")] = None
     """channels between blocks"""
-    recipe: Annotated[str | None, by_default("the baseline's or the run's, else default")] = None
-    """how to train: default, gcn, gat, sage, or a TOML file"""
+    recipe: Annotated[
+        str | None,
+        tyro.conf.arg(
+            help=f"how to train: {', '.join(RECIPES)}, or a TOML file",
+            help_behavior_hint="(default: the baseline's or the run's, else default)",
+        ),
+    ] = None
     changes: RecipeChanges = RecipeChanges()
     seed: int = 0
     """the first seed"""
@@ -59,8 +70,8 @@ class Command:
 
     def run(self) -> int:
         """Train, write the run, show the result."""
-        if self.seeds < 1:
-            raise PdnasError(f"The number of seeds is {self.seeds}; give at least 1.")
+        if not 1 <= self.seeds <= MANY:
+            raise PdnasError(f"The number of seeds is {self.seeds}; give 1 to {MANY}.")
         seeds = tuple(range(self.seed, self.seed + self.seeds))
         check_seeds(seeds)
         architecture, hidden, recipe = self._find()
@@ -83,8 +94,8 @@ class Command:
         hidden, recipe = HIDDEN, RECIPES["default"]
         if name in BASELINES:
             architecture, hidden = BASELINES[name].architecture, BASELINES[name].hidden
-            recipe = RECIPES[name]
-        elif path.is_dir():
+            recipe = RECIPES[name if name in RECIPES else "default"]
+        elif _is_folder(path):
             earlier = RunDirectory.open(path).read_record(SETTINGS, TrainSettings)
             architecture, hidden, recipe = earlier.architecture, earlier.hidden, earlier.recipe
         elif path.suffix == ".json":
@@ -129,6 +140,12 @@ def execute(
                 run=run,
                 on_epoch=progress.show,
             )
+    except torch.OutOfMemoryError:
+        raise _too_large(settings, device) from None
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):
+            raise
+        raise _too_large(settings, device) from None
     except KeyboardInterrupt:
         print(f"pdnas: stopped; go on with: pdnas resume {run.path}", file=sys.stderr)
         return 130
@@ -137,3 +154,17 @@ def execute(
     if output.json:
         print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
     return 0
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that no file can have
+        return False
+
+
+def _too_large(settings: TrainSettings, device: torch.device) -> PdnasError:
+    return PdnasError(
+        f"A network of hidden size {settings.hidden} does not fit into the memory of {device}; "
+        "give a smaller --hidden."
+    )

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from pdnas.architecture import Architecture, Channels
+from pdnas.errors import TaskError
 from pdnas.models.block import GraphBlock
-from pdnas.ops.adjacency import Adjacency
+from pdnas.ops.adjacency import Adjacency, check_edges
 from pdnas.ops.base import glorot_
 from pdnas.ops.features import Features, SparseFeatures, dropout
 
@@ -45,6 +46,7 @@ class GraphNetwork(nn.Module):
         self.hidden = hidden
         self.input_dropout = input_dropout
         self.dropout = dropout
+        self.in_channels = task.in_channels
         widths = architecture.widths(task, hidden)
         self.blocks = nn.ModuleList(
             GraphBlock.from_spec(
@@ -73,8 +75,14 @@ class GraphNetwork(nn.Module):
         """
         if isinstance(x, Tensor) and x.layout != torch.strided:
             x = SparseFeatures.from_tensor(x)
+        if x.shape[1] != self.in_channels:
+            raise TaskError(
+                f"The nodes have {x.shape[1]} features, but the network was made for "
+                f"{self.in_channels}; give it the features that it was trained on."
+            )
         graph = edge_index
         if isinstance(graph, Tensor):
+            check_edges(graph, "the graph", x.shape[0])
             graph = Adjacency.from_edge_index(graph, x.shape[0])
         block_inputs: list[Features] = []
         flow: Features = x

@@ -14,7 +14,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pdnas.errors import TaskError
 from pdnas.ops.csr import Csr, Permute, csr_inner, csr_matmul, csr_max
+
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 class Adjacency:
@@ -51,7 +54,12 @@ class Adjacency:
     @cached_property
     def targets(self) -> Tensor:
         """Target of each edge, ``[E]``, sorted."""
-        return self.pattern.rows()
+        return self.pattern.rows
+
+    @cached_property
+    def first_edges(self) -> Tensor:
+        """Where the edges of each target begin, ``[N + 1]``."""
+        return self.pattern.rowptr.long()
 
     @cached_property
     def in_degree(self) -> Tensor:
@@ -75,8 +83,9 @@ class Adjacency:
     @cached_property
     def gcn_weights(self) -> Tensor:
         r""":math:`1 / \sqrt{d_i d_j}` per edge, ``[E]``, of target and source."""
-        product = self.in_degree[self.targets] * self.out_degree[self.sources]
-        return product.to(torch.get_default_dtype()).rsqrt()
+        # Roots first: the product of two degrees can exceed 32 bits.
+        target, source = (degree.float().rsqrt() for degree in (self.in_degree, self.out_degree))
+        return target[self.targets] * source[self.sources]
 
     @cached_property
     def unit_weights(self) -> Tensor:
@@ -142,6 +151,21 @@ class Adjacency:
         return Csr.from_pointers(pattern.rowptr, order, self.num_edges)
 
 
+def check_edges(edges: Tensor, place: str, nodes: int) -> None:
+    """Refuse edges of a wrong shape, and edges that point outside the graph."""
+    if edges.dim() != 2 or edges.size(0) != 2 or edges.dtype not in INTEGERS:
+        raise TaskError(
+            f"The edges of {place} are {str(edges.dtype).removeprefix('torch.')} of shape "
+            f"{list(edges.shape)}; give whole numbers of shape [2, edges]."
+        )
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
+        worst = int(edges.max()) if int(edges.max()) >= nodes else int(edges.min())
+        raise TaskError(
+            f"An edge of {place} points to node {worst}, but its nodes are 0 to {nodes - 1}; "
+            "remove the edge or add the node."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class PerHead:
     """The pattern of a graph with one node per node and head, ``[N H, N H]``.
@@ -202,8 +226,7 @@ class _Gather(torch.autograd.Function):
 class _EdgeSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, graph: Adjacency, scores: Tensor) -> Tensor:
-        offsets = graph.pattern.rowptr.long()
-        largest = torch.segment_reduce(scores, "max", offsets=offsets, axis=0)
+        largest = torch.segment_reduce(scores, "max", offsets=graph.first_edges, axis=0)
         weights = (scores - largest.index_select(0, graph.targets)).exp_()
         weights /= graph.sum_edges(weights).index_select(0, graph.targets)
         ctx.graph = graph

@@ -8,7 +8,7 @@ paper says, their :math:`W` are vectors, one per head: :math:`W h` is an inner p
 table needs a number and an element-wise product where it needs a vector.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
 import torch
@@ -30,6 +30,7 @@ class Attention(Op):
     def __init__(self, dims: Dims, normalization: Normalization = "softmax") -> None:
         super().__init__(dims)
         self.normalization = normalization
+        self.shared = not dims.splits_heads  # whether all heads see the same channels
 
 
 ATTENTIONS: Registry[str, type[Attention]] = Registry("attention")
@@ -59,7 +60,7 @@ class GcnAttention(Attention):
         return graph.gcn_weights.unsqueeze(1)
 
 
-class LearnedAttention(Attention):
+class LearnedAttention(Attention, ABC):
     """Scores from the features at both ends of an edge, normalized."""
 
     learned = True
@@ -79,14 +80,14 @@ class LearnedAttention(Attention):
         """The table's formula, ``[N, H, C] -> [E, H]``."""
 
 
-def inner(x: Tensor, *vectors: Tensor) -> tuple[Tensor, ...]:
+def inner(x: Tensor, *vectors: Tensor, shared: bool = False) -> tuple[Tensor, ...]:
     """Inner products of each row with each head's vectors, ``[N, H, C], [H, C]... -> [N, H]...``.
 
     All of them come from one product of matrices: of block-diagonal shape where each head has its
-    own channels, dense where all heads see the same ones.
+    own channels, dense where all heads see the ``shared`` ones.
     """
     heads, channels = vectors[0].shape
-    if x.stride(1) == 0:
+    if shared:
         return torch.split(x[:, 0] @ torch.cat(vectors).t(), heads, dim=1)
     own = torch.eye(heads, dtype=x.dtype, device=x.device).unsqueeze(1)  # [H, 1, H]
     spread = torch.cat([vector.unsqueeze(-1) * own for vector in vectors], dim=-1)
@@ -102,7 +103,7 @@ class GatAttention(LearnedAttention):
     at_source: nn.Parameter
 
     def scores(self, x: Tensor, graph: Adjacency) -> Tensor:
-        target, source = inner(x, self.at_target, self.at_source)
+        target, source = inner(x, self.at_target, self.at_source, shared=self.shared)
         return F.leaky_relu(graph.at_targets(target) + graph.at_sources(source), 0.2)
 
 
@@ -115,7 +116,7 @@ class SymGatAttention(LearnedAttention):
     at_source: nn.Parameter
 
     def scores(self, x: Tensor, graph: Adjacency) -> Tensor:
-        both = torch.cat(inner(x, self.at_target, self.at_source), dim=1)
+        both = torch.cat(inner(x, self.at_target, self.at_source, shared=self.shared), dim=1)
         target_i, source_i = graph.at_targets(both).chunk(2, dim=1)
         target_j, source_j = graph.at_sources(both).chunk(2, dim=1)
         return F.leaky_relu(target_i + source_j, 0.2) + F.leaky_relu(target_j + source_i, 0.2)
@@ -146,7 +147,8 @@ class LinearAttention(LearnedAttention):
     at_source: nn.Parameter
 
     def scores(self, x: Tensor, graph: Adjacency) -> Tensor:
-        scores = graph.at_sources(*inner(x, self.at_source))
+        (score,) = inner(x, self.at_source, shared=self.shared)
+        scores = graph.at_sources(score)
         if self.normalization == "none":
             scores = graph.at_targets(graph.sum_edges(scores))
         return scores.tanh()

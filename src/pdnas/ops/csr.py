@@ -59,6 +59,7 @@ class Csr:
     def nnz(self) -> int:
         return self.cols.numel()
 
+    @cached_property
     def rows(self) -> Tensor:
         """Row of each entry, ``[nnz]``."""
         index = torch.arange(self.num_rows, device=self.rowptr.device)
@@ -68,7 +69,7 @@ class Csr:
     def transposed(self) -> tuple["Csr", Tensor]:
         """The transpose, and the order in which it reads this pattern's values."""
         order = torch.argsort(self.cols, stable=True)
-        cols = self.rows()[order]
+        cols = self.rows[order]
         shape = (self.num_cols, self.num_rows)
         return Csr.from_rows(self.cols[order].long(), cols, shape), order
 
@@ -82,7 +83,7 @@ class Csr:
         counts = self.rowptr.diff().repeat_interleave(heads)
         rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         # Sorting the entries (row, entry, head) by (row, head) is all that there is to do.
-        rows = (self.rows().unsqueeze(1) * heads + head).flatten()
+        rows = (self.rows.unsqueeze(1) * heads + head).flatten()
         order = torch.argsort(rows, stable=True)
         cols = (self.cols.long().unsqueeze(1) * heads + head).flatten()[order]
         return Csr.from_pointers(rowptr, cols, heads * self.num_cols), order
@@ -121,13 +122,14 @@ def csr_inner(pattern: Csr, left: Tensor, right: Tensor) -> Tensor:
 def csr_max(pattern: Csr, values: Tensor, dense: Tensor) -> Tensor:
     r""":math:`\max_j A_{ij} X_j` over the stored entries; rows without entries give 0.
 
-    Shapes as in :func:`csr_matmul`; gradients flow to both arguments.
+    Shapes as in :func:`csr_matmul`; gradients flow to both arguments. Of equal largest products
+    the first gets the gradient on a CPU, and all share it on a GPU.
     """
     if dense.device.type == "cpu":
         largest: Tensor = _CsrMax.apply(pattern, values, dense)
         return largest
     products = values.unsqueeze(1) * dense.index_select(0, pattern.cols)
-    rows = pattern.rows().unsqueeze(1).expand_as(products)
+    rows = pattern.rows.unsqueeze(1).expand_as(products)
     zeros = dense.new_zeros(pattern.num_rows, dense.size(1))
     return zeros.scatter_reduce(0, rows, products, "amax", include_self=False)
 
@@ -158,7 +160,7 @@ def _sampled_product(pattern: Csr, left: Tensor, right: Tensor) -> Tensor:
         return left.new_zeros(0)
     if pattern.nnz > pattern.num_rows * pattern.num_cols:
         # Parallel edges on a tiny graph: torch takes such a matrix for a broken one.
-        products = left.index_select(0, pattern.rows()) * right.index_select(0, pattern.cols)
+        products = left.index_select(0, pattern.rows) * right.index_select(0, pattern.cols)
         return products.sum(dim=1)
     # Zeros, not whatever lies in memory: the kernel multiplies it by beta, and 0 * nan is nan.
     out = pattern.with_values(left.new_zeros(pattern.nnz))

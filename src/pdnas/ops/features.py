@@ -57,16 +57,12 @@ class SparseFeatures:
     def shape(self) -> torch.Size:
         return torch.Size((self.pattern.num_rows, self.pattern.num_cols))
 
-    @property
-    def device(self) -> torch.device:
-        return self.values.device
-
     def to(self, device: torch.device | str) -> "SparseFeatures":
         return SparseFeatures(self.pattern.to(device), self.values.to(device))
 
     def to_dense(self) -> Tensor:
         """The matrix itself, for inspection; nothing in a network calls this."""
-        rows = self.pattern.rows()
+        rows = self.pattern.rows
         dense = self.values.new_zeros(self.shape)
         return dense.index_put_((rows, self.pattern.cols.long()), self.values, accumulate=True)
 

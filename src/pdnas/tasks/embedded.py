@@ -36,7 +36,11 @@ def read_citeseer(options: ReadOptions) -> Source:
     )
     normalize = options.normalize is not False
     return source_from_data(
-        data, "citeseer", split_name="public", normalize=normalize, undirected=True
+        data,
+        "citeseer",
+        split_name="public",
+        normalize=normalize,
+        undirected=options.undirected is not False,
     )
 
 

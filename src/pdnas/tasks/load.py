@@ -46,6 +46,8 @@ def read_source(name: str, options: ReadOptions) -> Source:
     scheme, colon, rest = name.partition(":")
     if colon and scheme in SCHEMES:
         return SCHEMES[scheme](rest, options)
+    if not name:
+        raise TaskError("The task has no name; see pdnas tasks for those that there are.")
     path = Path(name)
     try:
         form = "folder" if path.is_dir() else path.suffix.lower()

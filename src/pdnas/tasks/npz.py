@@ -106,7 +106,7 @@ def _features(arrays: Arrays, path: Path) -> Tensor:
 def _edges(arrays: Arrays, path: Path) -> Tensor:
     if "adj_indptr" in arrays:
         pattern, values = _csr(arrays, "adj", path)
-        edges = torch.stack([pattern.rows(), pattern.cols.long()])
+        edges = torch.stack([pattern.rows, pattern.cols.long()])
         return edges[:, values != 0]
     return _find(arrays, path, "edge_index")
 

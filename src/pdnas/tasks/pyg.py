@@ -59,10 +59,11 @@ class PygName:
         """From ``Class/name`` or ``Class``; upper and lower case do not matter in the name."""
         class_name, _, name = text.partition("/")
         if class_name not in datasets.__all__:
-            close = difflib.get_close_matches(class_name, datasets.__all__, n=1, cutoff=0.0)[0]
+            close = difflib.get_close_matches(class_name, datasets.__all__, n=1)
+            hint = f", perhaps '{close[0]}'" if close else ""
             raise UnknownNameError(
                 f"PyG has no class of data sets '{class_name}'; write pyg:Class/name with a class "
-                f"of torch_geometric.datasets, of which '{close}' is the closest."
+                f"of torch_geometric.datasets{hint}."
             )
         dataset: type[Dataset] = getattr(datasets, class_name)
         return cls(dataset, _known_name(dataset, name))

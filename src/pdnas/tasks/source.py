@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from pdnas.errors import TaskError
-from pdnas.ops.adjacency import Adjacency
+from pdnas.ops.adjacency import Adjacency, check_edges
 from pdnas.ops.features import Features, SparseFeatures, compact
 from pdnas.registry import Registry, unknown
 from pdnas.tasks.splits import PARTS, Split, check_split_seed, mask_split, random_split
@@ -51,6 +51,8 @@ class Graph:
         return Adjacency.from_edge_index(self.edge_index, self.num_nodes)
 
     def to(self, device: torch.device | str) -> "Graph":
+        if self.y.device == torch.device(device):
+            return self
         return Graph(self.x.to(device), self.edge_index.to(device), self.y.to(device))
 
 
@@ -80,6 +82,11 @@ class Source:
     note: str = ""
 
     def __post_init__(self) -> None:
+        if len(self.graphs) > 1 and any((graph.y == UNLABELLED).any() for graph in self.graphs):
+            raise TaskError(
+                f"'{self.name}' has several graphs and a node without a label; with several graphs "
+                "every node needs one."
+            )
         for number, graph in enumerate(self.graphs):
             place = f"'{self.name}'" + (f", graph {number}" if len(self.graphs) > 1 else "")
             _check_graph(graph, place, self.kind, len(self.class_names))
@@ -122,7 +129,8 @@ class Source:
     @property
     def _labelled_mask(self) -> Tensor:
         y = self.graphs[0].y
-        return y != UNLABELLED if y.dim() == 1 else torch.ones(y.size(0), dtype=torch.bool)
+        known = y != UNLABELLED if y.dim() == 1 else torch.ones(y.size(0), dtype=torch.bool)
+        return known.cpu()
 
     @property
     def _labelled(self) -> Tensor:
@@ -296,7 +304,7 @@ def _count_classes(y: Tensor, name: str) -> int:
 
 def _edges(data: Data, name: str, undirected: bool) -> Tensor:
     edges, nodes = _tensor(data, "edge_index", name), _tensor(data, "x", name).size(0)
-    _check_edges(edges, f"'{name}'", nodes)
+    check_edges(edges, f"'{name}'", nodes)
     edges = edges.long()
     return to_undirected(edges, num_nodes=nodes) if undirected else edges
 
@@ -308,6 +316,8 @@ def _features(data: Data, name: str, normalize: bool) -> Features:
             f"The features of '{name}' have shape {list(x.shape)}; give [nodes, features] with at "
             "least one feature."
         )
+    if x.is_complex():
+        raise TaskError(f"The features of '{name}' are complex numbers; give real ones.")
     if x.layout == torch.sparse_coo:
         x = x.coalesce()
     features = compact(x.float())
@@ -315,43 +325,34 @@ def _features(data: Data, name: str, normalize: bool) -> Features:
     if not normalize:
         return features
     if isinstance(features, Tensor):
-        return features / features.sum(1, keepdim=True).clamp(min=1)
-    rows = features.pattern.rows()
+        return features / _divisors(features.sum(1, keepdim=True))
+    rows = features.pattern.rows
     sums = features.values.new_zeros(features.shape[0]).index_add_(0, rows, features.values)
-    return SparseFeatures(features.pattern, features.values / sums.clamp(min=1)[rows])
+    return SparseFeatures(features.pattern, features.values / _divisors(sums)[rows])
+
+
+def _divisors(sums: Tensor) -> Tensor:
+    """The sums, and 1 where a sum is 0."""
+    return torch.where(sums == 0, 1.0, sums)
 
 
 def _check_graph(graph: Graph, place: str, kind: Kind, num_classes: int) -> None:
     """Refuse what would fail later, or worse, would not."""
     nodes = graph.num_nodes
-    _check_edges(graph.edge_index, place, nodes)
+    check_edges(graph.edge_index, place, nodes)
     _check_finite(graph.x, place)
     if graph.y.size(0) != nodes:
         raise TaskError(f"{place} has {nodes} nodes but {graph.y.size(0)} labels; give one each.")
     low, high = graph.y.min(), graph.y.max()
     if kind == "multi-label":
         if not bool(((graph.y == 0) | (graph.y == 1)).all()):
-            raise TaskError(f"A label of {place} is {float(high):g}; labels are 0 or 1.")
+            wrong = graph.y[(graph.y != 0) & (graph.y != 1)][0]
+            raise TaskError(f"A label of {place} is {float(wrong):g}; make every label 0 or 1.")
     elif int(low) < UNLABELLED or int(high) >= num_classes:
         worst = int(high) if int(high) >= num_classes else int(low)
         raise TaskError(
             f"A label of {place} is {worst}, but its classes are 0 to {num_classes - 1} "
             f"({UNLABELLED} means unknown); correct the label."
-        )
-
-
-def _check_edges(edges: Tensor, place: str, nodes: int) -> None:
-    """Refuse edges of a wrong shape, and edges that point outside the graph."""
-    if edges.dim() != 2 or edges.size(0) != 2 or edges.is_floating_point():
-        raise TaskError(
-            f"The edges of {place} are {str(edges.dtype).removeprefix('torch.')} of shape "
-            f"{list(edges.shape)}; give whole numbers of shape [2, edges]."
-        )
-    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
-        worst = int(edges.max()) if int(edges.max()) >= nodes else int(edges.min())
-        raise TaskError(
-            f"An edge of {place} points to node {worst}, but its nodes are 0 to {nodes - 1}; "
-            "remove the edge or add the node."
         )
 
 

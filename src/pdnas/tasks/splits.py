@@ -74,6 +74,8 @@ def random_split(items: Tensor, seed: int, *, unit: Unit = "node") -> Split:
         seed: Which of all such splits.
         unit: What the items are.
     """
+    if seed < 0:
+        raise TaskError(f"The split seed is {seed}; give 0 or more.")
     keys = np.random.PCG64(seed).random_raw(items.numel())
     shuffled = items[torch.from_numpy(np.argsort(keys, kind="stable"))]
     train, val = int(0.6 * items.numel()), int(0.8 * items.numel())

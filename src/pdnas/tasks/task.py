@@ -43,8 +43,7 @@ class GraphTask:
         if self.metric != "roc-auc":
             return
         for part in ("val", "test"):
-            index: Tensor = getattr(self.split, part)
-            if self.graphs[0].y[index.to(self.graphs[0].y.device)].unique().numel() < 2:
+            if self.labels(part).unique().numel() < 2:
                 raise TaskError(
                     f"ROC-AUC is not defined on the {part} part of the split '{self.split.name}', "
                     "where all labels are the same; use --metric accuracy or another split."
@@ -102,6 +101,14 @@ class GraphTask:
         """Logits per node: one per class or label, a single one for a binary task."""
         return 1 if self.kind == "binary" else len(self.source.class_names)
 
+    def labels(self, part: str) -> Tensor:
+        """The labels of a part: of its nodes, or of all nodes of its graphs."""
+        index: Tensor = getattr(self.split, part)
+        if self.split.unit == "graph":
+            return torch.cat([self.graphs[int(number)].y for number in index])
+        y = self.graphs[0].y
+        return y[index.to(y.device)]
+
     def with_split(self, name: str | None, seed: int | None) -> "GraphTask":
         """The same data and metric on another split."""
         return replace(self, split=self.source.split(name, seed))
@@ -111,6 +118,8 @@ class GraphTask:
         return replace(self, source=replace(self.source, name=name))
 
     def to(self, device: torch.device | str) -> "GraphTask":
+        if self.graphs[0].y.device == torch.device(device):
+            return self
         graphs = tuple(graph.to(device) for graph in self.graphs)
         moved = replace(self.source, graphs=graphs)
         return replace(self, source=moved)

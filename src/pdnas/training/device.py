@@ -21,4 +21,4 @@ def find_device(name: str = "auto") -> torch.device:
         raise DeviceError(
             f"The device '{name}' is not there: this machine has {has}; use --device cpu."
         )
-    return torch.device(name)
+    return torch.device("cpu" if name == "cpu" else f"cuda:{known[1] or 0}")

@@ -142,8 +142,8 @@ def train(
         parameters=parameters,
         recipe=recipe.model_dump(),
         metric=task.metric,
-        val=Scores.of([training.val for training in ledger.trainings]),
-        test=Scores.of([training.test for training in ledger.trainings]),
+        val=Scores.of([training.val for training in ledger.trainings], len(tasks)),
+        test=Scores.of([training.test for training in ledger.trainings], len(tasks)),
         epochs=tuple(training.epoch for training in ledger.trainings),
         seeds=seeds,
         train_seconds=sum(training.seconds for training in ledger.trainings),
@@ -159,8 +159,10 @@ def train(
 
 def check_seeds(seeds: Sequence[int]) -> None:
     """Refuse what cannot be a list of seeds."""
-    if not seeds:
-        raise PdnasError("There are no seeds; train at least once.")
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise PdnasError(
+            f"The seeds {list(seeds)} are none or hold one twice; give each of at least one once."
+        )
     for seed in seeds:
         if not 0 <= seed < 2**63:
             raise PdnasError(f"The seed {seed} is out of range; give 0 to {2**63 - 1}.")

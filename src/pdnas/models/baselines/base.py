@@ -8,7 +8,7 @@ from pdnas.registry import Registry
 
 @dataclass(frozen=True)
 class Baseline:
-    """A network that somebody designed by hand; the recipe of its paper has the same name.
+    """A network that somebody designed by hand, trained by the recipe of its name if there is one.
 
     Args:
         architecture: Its blocks.
