@@ -163,7 +163,7 @@ def test_a_hidden_size_below_one_is_refused(hidden: int) -> None:
 WHOLE = PAIR.to_json()
 BROKEN = {
     "empty": ("", ["not whole JSON"]),
-    "truncated": (WHOLE[:-20], ["not whole JSON", "cut off"]),
+    "truncated": (WHOLE[:-20], ["not whole JSON", "write it again"]),
     "not JSON": ("blocks: 2", ["not whole JSON"]),
     "two documents": (WHOLE + WHOLE, ["not whole JSON"]),
     "a list": ("[1, 2]", ["should be an object"]),

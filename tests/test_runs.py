@@ -56,6 +56,7 @@ def result(architecture: Architecture, tiny_task: GraphTask) -> Result:
         hidden=4,
         in_channels=tiny_task.in_channels,
         out_channels=tiny_task.out_channels,
+        class_names=("a", "b", "c"),
         parameters=architecture.parameters(tiny_task, 4),
         recipe={"lr": 0.01},
         metric="accuracy",

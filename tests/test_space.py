@@ -222,8 +222,14 @@ def test_the_paper_s_space_is_registered_under_its_name() -> None:
 def test_the_paper_s_space_leaves_out_what_only_baselines_use() -> None:
     assert 0 not in PAPER.expansion
     assert PAPER.combine == ("add",)
-    assert set(PAPER.attention) == set(SLOTS["attention"])
-    assert set(PAPER.activation) == set(SLOTS["activation"])
+    assert {slot: len(PAPER.candidates(slot)) for slot in SLOTS} == {
+        "expansion": 4,
+        "attention": 7,
+        "heads": 5,
+        "aggregation": 3,
+        "combine": 1,
+        "activation": 8,
+    }
 
 
 def test_a_future_version_is_refused() -> None:

@@ -172,8 +172,14 @@ class Architecture(BaseModel):
         """Read a JSON file."""
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ArchitectureError(f"The architecture '{path}' cannot be read: {error}.") from None
+        except OSError as error:
+            raise ArchitectureError(
+                f"The architecture '{path}' cannot be read ({error.strerror}); check the path."
+            ) from None
+        except UnicodeDecodeError:
+            raise ArchitectureError(
+                f"The architecture '{path}' is not a text file; give a JSON file."
+            ) from None
         return cls.from_json(text, name=f"The architecture '{path}'")
 
     def save(self, path: str | Path) -> None:
@@ -216,7 +222,7 @@ def _explain(error: ValidationError) -> str:
     """The first complaint, with a better word for the commonest slips."""
     problem = error.errors(include_url=False)[0]
     if problem["type"] == "json_invalid":
-        return f"it is not whole JSON ({problem['ctx']['error']}); it may be cut off: rewrite it"
+        return f"it is not whole JSON ({problem['ctx']['error']}); correct it or write it again"
     if problem["loc"] == ("version",):
         return (
             f"its format version is {problem['input']!r}, and this pdnas reads version "

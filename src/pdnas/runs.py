@@ -60,7 +60,7 @@ class Scores(Record):
 
     @classmethod
     def of(cls, values: Sequence[float], splits: int = 1) -> "Scores":
-        """Summarize the values of as many trainings on each of some splits."""
+        """Summarize the values, between 0 and 1, of as many trainings on each of some splits."""
         mean, each = statistics.fmean(values), len(values) // splits
         if len(values) == 1:
             return cls(mean=mean, std=0.0, interval=None, values=tuple(values))
@@ -72,7 +72,7 @@ class Scores(Record):
         return cls(
             mean=mean,
             std=statistics.stdev(values),
-            interval=(mean - half, mean + half),
+            interval=(max(mean - half, 0.0), min(mean + half, 1.0)),
             values=tuple(values),
         )
 
@@ -111,6 +111,7 @@ class Result(Record):
         hidden: Its hidden size.
         in_channels: Features that it reads.
         out_channels: Logits that it gives.
+        class_names: What the logits stand for; the two answers for a single one.
         parameters: Its number of weights, shortcuts included.
         recipe: How it was trained.
         metric: What the scores mean.
@@ -133,6 +134,7 @@ class Result(Record):
     hidden: int
     in_channels: int
     out_channels: int
+    class_names: tuple[str, ...]
     parameters: int
     recipe: dict[str, Any]
     metric: str
@@ -166,6 +168,9 @@ class Result(Record):
         result = self.model_copy()
         result._model = network.eval()
         return result
+
+    def __str__(self) -> str:
+        return self.summary()
 
     def summary(self) -> str:
         """The result in a few lines."""

@@ -201,7 +201,7 @@ def test_overlapping_splits_are_refused(refused: Refused, arrays: Arrays) -> Non
     [
         (
             lambda text: text[: len(text) // 2],
-            r"is not whole JSON .*; it may be cut off: rewrite it",
+            r"is not whole JSON .*; correct it or write it again",
         ),
         (lambda text: "", r"is not whole JSON"),
         (lambda text: "[1, 2]", r"is not valid"),

@@ -27,6 +27,7 @@ def result() -> Result:
         hidden=4,
         in_channels=5,
         out_channels=3,
+        class_names=("a", "b", "c"),
         parameters=12345,
         recipe={},
         metric="accuracy",

@@ -97,9 +97,10 @@ def _parse(name: str, arguments: Sequence[str]) -> Any:
 
 
 def _first_statement(box: str) -> str:
-    """What a framed message says between its title and its first rule.
+    """What a framed message says between its title and its first rule, in plain words.
 
-    Of a list of choices only those that can be typed are kept, in order.
+    Of a list of choices only those that can be typed are kept, in order; the flag that tyro holds
+    for the one meant is named.
     """
     plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
     lines = [line.strip("│| ") for line in plain.strip().splitlines()[1:]]
@@ -107,7 +108,10 @@ def _first_statement(box: str) -> str:
     body = itertools.dropwhile(rule, lines)
     text = " ".join(itertools.takewhile(lambda line: not rule(line), body))
     text = text.partition(" Got errors:")[0].strip(" .")
-    return re.sub(r"one of \((.*)\)", lambda found: f"one of {_choices(found[1])}", text)
+    text = re.sub(r"no type matching (\S+) could be .* from \[(.*)\]", r"\2 is not \1", text)
+    text = re.sub(r"one of \((.*)\)", lambda found: f"one of {_choices(found[1])}", text)
+    meant = re.search(r"Perhaps you meant:\s+(--[\w-]+)", " ".join(lines))
+    return f"{text}; did you mean {meant[1]}" if meant else text
 
 
 def _choices(listed: str) -> str:

@@ -131,6 +131,6 @@ class OutputFlags:
     run_dir: Annotated[Path | None, by_default("runs/NAME-DATE-TIME")] = None
     """where to write the run"""
     json: bool = False
-    """print the result as one line of JSON, last on stdout"""
+    """print the result as one line of JSON instead of tables"""
     quiet: bool = False
     """no progress and no table"""

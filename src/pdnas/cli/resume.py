@@ -17,7 +17,7 @@ class Command:
     run_dir: tyro.conf.Positional[Path]
     """the run directory"""
     json: bool = False
-    """print the result as one line of JSON, last on stdout"""
+    """print the result as one line of JSON instead of tables"""
     quiet: bool = False
     """no progress and no table"""
 

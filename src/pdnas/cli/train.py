@@ -149,7 +149,7 @@ def execute(
     except KeyboardInterrupt:
         print(f"pdnas: stopped; go on with: pdnas resume {run.path}", file=sys.stderr)
         return 130
-    if not output.quiet:
+    if not output.quiet and not output.json:
         show(settings.name, result, run.path)
     if output.json:
         print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))

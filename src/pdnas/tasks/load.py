@@ -11,6 +11,9 @@ from pdnas.tasks.task import GraphTask
 DATA_ROOT = "PDNAS_DATA"
 """Environment variable that names the folder with data sets."""
 
+TABLES = (".csv", ".parquet")
+"""Files that are a part of a task and not one."""
+
 
 def load_task(
     name: str | Path = "citeseer",
@@ -51,6 +54,11 @@ def read_source(name: str, options: ReadOptions) -> Source:
     path = Path(name)
     try:
         form = "folder" if path.is_dir() else path.suffix.lower()
+        if path.is_file() and form in TABLES:
+            raise TaskError(
+                f"'{name}' is a single table; give the folder that holds the tables nodes and "
+                f"edges: '{path.parent}'."
+            )
         if path.exists():
             return FORMATS[form](path, options)
     except OSError as error:

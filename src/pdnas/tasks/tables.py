@@ -66,7 +66,7 @@ def _read_table(folder: Path, name: str) -> pa.Table:
         found = "has both" if paths else "has neither"
         raise TaskError(
             f"The folder '{folder}' {found} {name}.csv {'and' if paths else 'nor'} "
-            f"{name}.parquet; keep exactly one of them."
+            f"{name}.parquet; a folder of tables holds exactly one of them."
         )
     path = paths[0]
     try:

@@ -62,7 +62,7 @@ class GraphTask:
         chosen = metric or source.metric or DEFAULT_METRIC[source.kind]
         allowed = METRICS_OF[source.kind]
         if chosen not in allowed:
-            raise unknown(f"metric for a {source.kind} task", chosen, allowed)
+            raise unknown(f"{source.kind} metric", chosen, allowed)
         return cls(source, source.split(split, split_seed), chosen)
 
     @classmethod
@@ -78,6 +78,15 @@ class GraphTask:
         """A task from a PyG ``Data`` with ``x``, ``edge_index``, ``y`` and possibly masks."""
         source = source_from_data(data, name)
         return cls.from_source(source, split=split, split_seed=split_seed, metric=metric)
+
+    def __repr__(self) -> str:
+        nodes = sum(graph.num_nodes for graph in self.graphs)
+        edges = sum(graph.edge_index.size(1) for graph in self.graphs)
+        return (
+            f"GraphTask({self.name!r}, {self.kind}, {len(self.graphs)} graph(s), {nodes} nodes, "
+            f"{edges} edges, {self.in_channels} features, {len(self.source.class_names)} classes, "
+            f"split {self.split.name!r}, metric {self.metric!r})"
+        )
 
     @property
     def name(self) -> str:

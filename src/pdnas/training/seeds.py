@@ -139,6 +139,7 @@ def train(
         hidden=hidden,
         in_channels=task.in_channels,
         out_channels=task.out_channels,
+        class_names=task.source.class_names,
         parameters=parameters,
         recipe=recipe.model_dump(),
         metric=task.metric,
