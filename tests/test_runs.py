@@ -77,8 +77,8 @@ def files(run: RunDirectory) -> set[str]:
     ("values", "mean", "std", "half"),
     [
         # Student's t at 97.5 %: 4.302653 with two degrees of freedom, 12.706205 with one.
-        ([0.7, 0.8, 0.9], 0.8, 0.1, 4.302652729911275 * 0.1 / math.sqrt(3)),
-        ([0.2, 0.4], 0.3, math.sqrt(0.02), 12.706204736174698 * math.sqrt(0.02) / math.sqrt(2)),
+        ([0.48, 0.5, 0.52], 0.5, 0.02, 4.302652729911275 * 0.02 / math.sqrt(3)),
+        ([0.49, 0.51], 0.5, math.sqrt(2e-4), 12.706204736174698 * math.sqrt(2e-4) / math.sqrt(2)),
         ([0.5, 0.5, 0.5, 0.5], 0.5, 0.0, 0.0),
     ],
 )
@@ -90,6 +90,10 @@ def test_scores_are_mean_std_and_t_interval(
     assert scores.std == pytest.approx(std)
     assert scores.interval == pytest.approx((mean - half, mean + half))
     assert scores.values == tuple(values)
+
+
+def test_an_interval_stays_between_0_and_1() -> None:
+    assert Scores.of([0.1, 0.9]).interval == (0.0, 1.0)
 
 
 def test_a_single_score_has_no_interval() -> None:

@@ -54,7 +54,7 @@ def save(arrays: Arrays, **changes: Any) -> Path:
         (["gcn", "--split", "pubic"], r"Unknown split 'pubic'; known .* Did you mean 'public'\?"),
         (["gcn", "--recipe", "gatt"], r"Unknown recipe 'gatt'; known .* Did you mean 'gat'\?"),
         (["gcn", "--metric", "acuracy"], r"metric .*'acuracy'.* Did you mean 'accuracy'\?"),
-        (["gcn", "--metric", "roc-auc"], r"metric for a single-label task 'roc-auc'"),
+        (["gcn", "--metric", "roc-auc"], r"single-label metric 'roc-auc'"),
         (["gcn", "pyg:Planetoyd/Cora"], r"no class .*'Planetoyd'.*perhaps 'Planetoid'"),
         (["gcn", "pyg:Planetoid/Coro"], r"'Coro'.* Did you mean 'Cora'\?"),
     ],

@@ -191,3 +191,12 @@ def test_help_does_not_wait_for_torch() -> None:
     code = "import sys; from pdnas.cli import main; main([]); sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0
+
+
+def test_a_flag_that_is_almost_right_is_answered_with_the_right_one(pdnas: Pdnas) -> None:
+    assert "did you mean --epochs" in one_sentence(pdnas("train", "gcn", "--epoch", "20"))
+
+
+def test_a_word_for_a_number_is_answered_in_plain_words(pdnas: Pdnas) -> None:
+    sentence = one_sentence(pdnas("train", "gcn", "--epochs", "twenty"))
+    assert "Error parsing --epochs: 'twenty' is not INT" in sentence

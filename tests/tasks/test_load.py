@@ -71,3 +71,9 @@ def test_options_reach_the_source() -> None:
     x = load_task(normalize=False).graphs[0].x
     assert not isinstance(x, torch.Tensor)
     assert set(x.values.tolist()) == {1}
+
+
+def test_a_single_table_is_answered_with_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,label\n")
+    with pytest.raises(TaskError, match=f"give the folder .* '{tmp_path}'"):
+        load_task(tmp_path / "nodes.csv")

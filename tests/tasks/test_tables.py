@@ -235,7 +235,9 @@ def test_a_missing_table_is_named(tmp_path: Path, missing: str) -> None:
 
 def test_two_tables_of_one_name_are_refused(tmp_path: Path) -> None:
     (write(tmp_path) / "nodes.parquet").touch()
-    with pytest.raises(TaskError, match=r"has both nodes.csv and nodes.parquet; keep exactly one"):
+    with pytest.raises(
+        TaskError, match=r"has both nodes.csv and nodes.parquet; a folder .* exactly one"
+    ):
         read(tmp_path, ReadOptions())
 
 

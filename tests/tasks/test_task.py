@@ -31,7 +31,7 @@ def test_the_kind_sets_metric_and_channels(
 
 
 def test_a_metric_that_does_not_fit_the_kind_is_refused(ring: Data) -> None:
-    with pytest.raises(UnknownNameError, match="metric for a single-label task 'roc-auc'"):
+    with pytest.raises(UnknownNameError, match="single-label metric 'roc-auc'"):
         GraphTask.from_data(ring, metric="roc-auc")
 
 
@@ -63,3 +63,8 @@ def test_roc_auc_looks_at_the_labels_of_all_nodes_of_a_part() -> None:
 def test_roc_auc_of_a_single_class_is_refused() -> None:
     with pytest.raises(TaskError, match="not defined on the test part"):
         GraphTask.from_source(_pairs([0, 1], [1, 0], [1, 1]), metric="roc-auc")
+
+
+def test_a_task_prints_as_one_line() -> None:
+    task = GraphTask.from_source(_pairs([0, 1], [1, 0], [0, 1]))
+    assert repr(task).startswith("GraphTask('pairs', binary, 3 graph(s), 6 nodes, 3 edges")
