@@ -51,7 +51,7 @@ def test_an_unknown_name_lists_the_known_ones(animals: Registry[str, int]) -> No
 def test_an_unknown_name_suggests_the_nearest(
     animals: Registry[str, int], slip: str, meant: str
 ) -> None:
-    with pytest.raises(UnknownNameError, match=rf"Did you mean '{meant}'\?$"):
+    with pytest.raises(UnknownNameError, match=rf"did you mean '{meant}'\?$"):
         animals[slip]
 
 
@@ -65,7 +65,7 @@ def test_numbers_may_be_names() -> None:
 
 def test_the_error_for_other_lists_reads_the_same() -> None:
     error = unknown("task", "coar", ["cora", "pubmed"])
-    assert str(error) == "Unknown task 'coar'; known are: cora, pubmed. Did you mean 'cora'?"
+    assert str(error) == "Unknown task 'coar'; known are: cora, pubmed; did you mean 'cora'?"
 
 
 def test_discover_imports_every_module_of_a_package(

@@ -201,7 +201,7 @@ def test_a_broken_space_is_one_sentence(text: str, part: str) -> None:
 
 def test_construction_in_python_is_checked_as_well() -> None:
     values = TINY.model_dump()
-    with pytest.raises(UnknownNameError, match="Did you mean 'mean'"):
+    with pytest.raises(UnknownNameError, match="did you mean 'mean'"):
         SearchSpace(**{**values, "aggregation": ("men",)})
     with pytest.raises(ArchitectureError, match="The slot 'combine' has the candidates"):
         SearchSpace(**{**values, "combine": ()})

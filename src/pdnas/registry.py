@@ -16,8 +16,8 @@ def unknown(kind: str, name: object, known: Iterable[object]) -> UnknownNameErro
     """The error for a name nobody knows: lists the known names and the closest of them."""
     names = [str(entry) for entry in known]
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
-    return UnknownNameError(f"Unknown {kind} '{name}'; known are: {', '.join(names)}.{hint}")
+    end = f"; did you mean '{close[0]}'?" if close else "."
+    return UnknownNameError(f"Unknown {kind} '{name}'; known are: {', '.join(names)}{end}")
 
 
 class Registry(Generic[K, T]):

@@ -49,14 +49,14 @@ def save(arrays: Arrays, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["gcn", "citeser"], r"Unknown task 'citeser'; known .* Did you mean 'citeseer'\?"),
-        (["gcm"], r"Unknown baseline 'gcm'; known are: .*gcn.* Did you mean 'gcn'\?"),
-        (["gcn", "--split", "pubic"], r"Unknown split 'pubic'; known .* Did you mean 'public'\?"),
-        (["gcn", "--recipe", "gatt"], r"Unknown recipe 'gatt'; known .* Did you mean 'gat'\?"),
-        (["gcn", "--metric", "acuracy"], r"metric .*'acuracy'.* Did you mean 'accuracy'\?"),
+        (["gcn", "citeser"], r"Unknown task 'citeser'; known .* did you mean 'citeseer'\?"),
+        (["gcm"], r"Unknown baseline 'gcm'; known are: .*gcn.* did you mean 'gcn'\?"),
+        (["gcn", "--split", "pubic"], r"Unknown split 'pubic'; known .* did you mean 'public'\?"),
+        (["gcn", "--recipe", "gatt"], r"Unknown recipe 'gatt'; known .* did you mean 'gat'\?"),
+        (["gcn", "--metric", "acuracy"], r"metric .*'acuracy'.* did you mean 'accuracy'\?"),
         (["gcn", "--metric", "roc-auc"], r"single-label metric 'roc-auc'"),
         (["gcn", "pyg:Planetoyd/Cora"], r"no class .*'Planetoyd'.*perhaps 'Planetoid'"),
-        (["gcn", "pyg:Planetoid/Coro"], r"'Coro'.* Did you mean 'Cora'\?"),
+        (["gcn", "pyg:Planetoid/Coro"], r"'Coro'.* did you mean 'Cora'\?"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(
@@ -208,7 +208,7 @@ def test_overlapping_splits_are_refused(refused: Refused, arrays: Arrays) -> Non
         (lambda text: "null", r"is not valid"),
         (lambda text: text.replace("gates", "gaits"), r"unknown field 'gaits'; known are: .*gates"),
         (lambda text: text.replace("heads", "haeds"), r"unknown field .*haeds'; known are: .*head"),
-        (lambda text: text.replace('"gcn"', '"gnc"'), r"'gnc'.* Did you mean 'gcn'\?"),
+        (lambda text: text.replace('"gcn"', '"gnc"'), r"'gnc'.* did you mean 'gcn'\?"),
         (lambda text: text.replace('"heads": 1', '"heads": 3', 1), r"'3'; known are: 1, 2, 4"),
         (lambda text: text.replace('"heads": 1', '"heads": []', 1), r"heads"),
         (

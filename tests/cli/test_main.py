@@ -60,7 +60,7 @@ def test_an_unknown_command_is_answered_with_the_closest(
 ) -> None:
     sentence = one_sentence(pdnas(given))
     assert sentence.startswith(f"Unknown command '{given}'; known are: train, resume, tasks, space")
-    assert sentence.endswith(f"Did you mean '{meant}'?")
+    assert sentence.endswith(f"did you mean '{meant}'?")
 
 
 @pytest.mark.parametrize(

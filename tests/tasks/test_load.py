@@ -22,7 +22,7 @@ def test_the_default_is_the_embedded_task() -> None:
 
 @pytest.mark.parametrize("name", ["citeser", "Citeseer"])
 def test_a_misspelled_name_is_answered_with_the_closest(name: str) -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'citeseer'"):
+    with pytest.raises(UnknownNameError, match="did you mean 'citeseer'"):
         load_task(name)
 
 

@@ -140,7 +140,7 @@ WRONG = {
     "pyg:Amazon": (TaskError, "name one of them: pyg:Amazon/Computers, pyg:Amazon/Photo"),
     "pyg:Amazon/": (TaskError, "name one of them"),
     "pyg:TUDataset": (TaskError, "name one of them: pyg:TUDataset/NAME"),
-    "pyg:Amazon/Fotos": (UnknownNameError, "known are: Computers, Photo. Did you mean 'Photo'"),
+    "pyg:Amazon/Fotos": (UnknownNameError, "known are: Computers, Photo; did you mean 'Photo'"),
     "pyg:Planetoid/../Cora": (TaskError, "cannot name a data set of Planetoid"),
     "pyg:KarateClub/big": (TaskError, "without names; write pyg:KarateClub"),
     "pyg:GraphLandDataset/web-topics": (TaskError, "also needs 'split'"),

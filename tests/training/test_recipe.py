@@ -111,7 +111,7 @@ def test_a_missing_file_is_named() -> None:
 
 
 def test_an_unknown_recipe_is_answered_with_the_closest() -> None:
-    with pytest.raises(UnknownNameError, match=r"Unknown recipe 'gcm'.* Did you mean 'gcn'\?"):
+    with pytest.raises(UnknownNameError, match=r"Unknown recipe 'gcm'.* did you mean 'gcn'\?"):
         find_recipe("gcm")
 
 

@@ -64,7 +64,7 @@ def _load(path: Path) -> Arrays:
     except OSError:
         raise
     except Exception as error:  # a broken file fails in as many ways as there are bytes
-        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__
         raise TaskError(
             f"'{path}' is damaged or holds Python objects ({reason}); write it anew with "
             "numpy.savez and arrays of numbers or text."

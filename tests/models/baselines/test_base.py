@@ -23,5 +23,5 @@ def test_a_baseline_is_a_fixed_value_with_two_blocks(name: str) -> None:
 
 
 def test_a_slip_of_the_pen_names_the_nearest_baseline() -> None:
-    with pytest.raises(UnknownNameError, match=r"Unknown baseline 'gatt'.*Did you mean 'gat'\?"):
+    with pytest.raises(UnknownNameError, match=r"Unknown baseline 'gatt'.*did you mean 'gat'\?"):
         BASELINES["gatt"]
