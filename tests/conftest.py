@@ -1,5 +1,8 @@
 """Small graphs and a source of random numbers for the tests of every part."""
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import settings
@@ -16,6 +19,15 @@ settings.load_profile("pdnas")
 def _seeded() -> None:
     """Every test meets the same random numbers, whatever ran before it."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The folder with real data sets."""
+    named = os.environ.get("PDNAS_DATA")
+    if not named:
+        pytest.skip("PDNAS_DATA does not name a folder with data sets")
+    return Path(named)
 
 
 @pytest.fixture

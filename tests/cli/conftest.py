@@ -1,6 +1,5 @@
 """The command line in this process, in an empty folder, and small tasks as files."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -28,15 +27,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     threads = torch.get_num_threads()
     yield folder
     torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="session")
-def data_root() -> Path:
-    """The folder with real data sets."""
-    named = os.environ.get("PDNAS_DATA")
-    if not named:
-        pytest.skip("PDNAS_DATA does not name a folder with data sets")
-    return Path(named)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Where the tests of data sources find real data, and where they keep their own."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +8,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
-
-
-@pytest.fixture(scope="session")
-def data_root() -> Path:
-    """The folder with real data sets."""
-    named = os.environ.get("PDNAS_DATA")
-    if not named:
-        pytest.skip("PDNAS_DATA does not name a folder with data sets")
-    return Path(named)
 
 
 @pytest.fixture(autouse=True)
