@@ -130,6 +130,9 @@ class Adjacency:
         values = per_head.by_entry(weights.to(x.dtype))
         return csr_max(per_head.pattern, values, x.flatten(0, 1)).view(x.shape)
 
+    def to(self, device: torch.device | str) -> "Adjacency":
+        return Adjacency(self.pattern.to(device))
+
     def _per_head(self, heads: int) -> "PerHead":
         if heads not in self._per_heads:
             self._per_heads[heads] = PerHead.of(self.pattern, heads)
