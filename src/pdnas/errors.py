@@ -23,6 +23,10 @@ class RecipeError(PdnasError):
     """A training recipe that cannot be followed."""
 
 
+class SearchError(PdnasError):
+    """A search that cannot be made: settings that contradict each other, or no network that fits."""
+
+
 class RunError(PdnasError):
     """A run directory that cannot be written or read."""
 

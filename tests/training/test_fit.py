@@ -11,7 +11,7 @@ from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
 from pdnas.tasks import GraphTask
 from pdnas.training.batching import Batch, Batches, Part
-from pdnas.training.fit import Epoch, Fit, evaluate, fit, seeded
+from pdnas.training.fit import Epoch, Fit, evaluate, fit, read_test, seeded
 from pdnas.training.recipe import Recipe
 
 
@@ -40,10 +40,10 @@ def same_weights(first: GraphNetwork, second: GraphNetwork) -> bool:
 
 def test_a_tiny_task_is_learnt(architecture: Architecture, tiny_task: GraphTask) -> None:
     recipe = Recipe(epochs=150, patience=150, lr=0.05, dropout=0, input_dropout=0)
-    _, outcome, epochs = fitted(architecture, tiny_task, recipe)
+    network, outcome, epochs = fitted(architecture, tiny_task, recipe)
     assert epochs[-1].train_loss < 0.2 * epochs[0].train_loss
     assert outcome.val >= 0.8
-    assert outcome.test >= 0.6
+    assert read_test(network, tiny_task) >= 0.6
 
 
 def test_a_seed_decides_everything(
@@ -68,10 +68,8 @@ def test_the_network_has_the_weights_of_the_best_epoch(
     best = epochs[outcome.epoch]
     assert outcome.epoch < 39, "the last epoch is the best one, so nothing is tested"
     val_loss, val = evaluate(network, Batches(tiny_task, "val"), tiny_task)
-    _, test = evaluate(network, Batches(tiny_task, "test"), tiny_task)
     assert float(val_loss) == pytest.approx(best.val_loss, abs=1e-6)
     assert float(val) == pytest.approx(best.val, abs=1e-6)
-    assert float(test) == pytest.approx(outcome.test, abs=1e-6)
     assert outcome.val == best.val
 
 
@@ -103,7 +101,7 @@ def test_the_epoch_is_chosen_from_what_validation_says(
     run: int,
 ) -> None:
     said = [(1.0, 0.8), (0.9, 0.6), (0.7, 0.8), (0.2, 0.7), (0.2, 0.6)]  # loss and metric
-    figures = iter([*said[:run], (9.0, 0.5)])
+    figures = iter(said[:run])
 
     def scripted(*args: object) -> tuple[torch.Tensor, torch.Tensor]:
         loss, metric = next(figures)
@@ -113,7 +111,7 @@ def test_the_epoch_is_chosen_from_what_validation_says(
     recipe = recipe.changed(epochs=5, selection=selection, patience=patience)
     _, outcome, _ = fitted(architecture, tiny_task, recipe)
     assert (outcome.epoch, outcome.epochs) == (chosen, run)
-    assert (outcome.val, outcome.test) == (said[chosen][1], 0.5)
+    assert outcome.val == said[chosen][1]
 
 
 def test_patience_ends_a_training_that_does_not_improve(
@@ -143,7 +141,17 @@ def test_every_epoch_is_told_in_order(
     assert outcome.seconds > 0
 
 
-def test_the_test_part_is_read_once_at_the_end(
+def test_a_training_ends_where_it_is_told_to(
+    architecture: Architecture, tiny_task: GraphTask, recipe: Recipe
+) -> None:
+    network = GraphNetwork(architecture, tiny_task, 8)
+    outcome = fit(network, tiny_task, recipe, stop=lambda epoch: epoch.epoch == 4)
+    assert outcome.epochs == 5
+    _, val = evaluate(network, Batches(tiny_task, "val"), tiny_task)
+    assert float(val) == pytest.approx(outcome.val, abs=1e-6)
+
+
+def test_the_test_part_is_not_read_by_a_training(
     architecture: Architecture,
     tiny_task: GraphTask,
     recipe: Recipe,
@@ -166,8 +174,10 @@ def test_the_test_part_is_read_once_at_the_end(
 
     # The package has a function of the module's name.
     monkeypatch.setattr(importlib.import_module("pdnas.training.fit"), "Batches", Spy)
-    fitted(architecture, tiny_task, recipe)
-    assert reads == ["train", "val"] * recipe.epochs + ["test"]
+    network, _, _ = fitted(architecture, tiny_task, recipe)
+    assert reads == ["train", "val"] * recipe.epochs
+    read_test(network, tiny_task)
+    assert reads[2 * recipe.epochs :] == ["test"]
 
 
 def test_labels_of_the_test_part_do_not_touch_the_weights(
@@ -197,9 +207,9 @@ def test_many_labels_on_several_graphs_are_learnt(
     recipe = Recipe(
         epochs=60, lr=0.05, dropout=0, input_dropout=0, batch_graphs=batch_graphs, weight_decay=0
     )
-    _, outcome, epochs = fitted(BASELINES["sage"].architecture, many_graphs, recipe)
+    network, _, epochs = fitted(BASELINES["sage"].architecture, many_graphs, recipe)
     assert epochs[-1].train_loss < epochs[0].train_loss
-    assert outcome.test > 0.8
+    assert read_test(network, many_graphs) > 0.8
 
 
 def test_a_binary_task_is_judged_by_its_ranking(
@@ -210,7 +220,7 @@ def test_a_binary_task_is_judged_by_its_ranking(
     graph = yes_or_no.graphs[0]
     assert network(graph.x, graph.edge_index).shape == (20, 1)
     assert outcome.val >= 0.75
-    assert 0 <= outcome.test <= 1
+    assert 0 <= read_test(network, yes_or_no) <= 1
 
 
 def test_the_random_state_outside_is_untouched() -> None:

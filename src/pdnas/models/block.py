@@ -1,5 +1,7 @@
 """One graph block: transform, attend, aggregate, combine, activate."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -20,6 +22,27 @@ from pdnas.ops.attention import Attention, Normalization
 from pdnas.ops.combine import Combine
 from pdnas.ops.features import dropout_entries
 from pdnas.ops.heads import Heads
+
+
+class Factors(NamedTuple):
+    """What a search multiplies a block's inner results with, to learn what its ops are worth.
+
+    Each is a number, the product of those of the ops named, or nothing where no op was chosen.
+
+    Args:
+        transform: Of the transform.
+        messages: Of the attention, the heads and the aggregation, which all scale the messages.
+        combined: Of the combination.
+        output: Of the activation.
+    """
+
+    transform: Tensor | None = None
+    messages: Tensor | None = None
+    combined: Tensor | None = None
+    output: Tensor | None = None
+
+
+UNSCALED = Factors()
 
 
 class GraphBlock(nn.Module):
@@ -86,15 +109,15 @@ class GraphBlock(nn.Module):
             attention_dropout=attention_dropout,
         )
 
-    def forward(self, x: Features, graph: Adjacency) -> Tensor:
+    def forward(self, x: Features, graph: Adjacency, factors: Factors = UNSCALED) -> Tensor:
         """``[N, I] -> [N, O]``."""
         if self.combine.self_loops:
             graph = graph.with_self_loops
-        transformed = self.transform(x)  # [N, O]
-        messages = self._aggregate(transformed, graph)  # [N, O]
-        combined = self.combine(messages, transformed, x)
-        output: Tensor = self.activation(combined if self.bias is None else combined + self.bias)
-        return output
+        transformed = _scaled(self.transform(x), factors.transform)  # [N, O]
+        messages = _scaled(self._aggregate(transformed, graph), factors.messages)  # [N, O]
+        combined = _scaled(self.combine(messages, transformed, x), factors.combined)
+        shifted = combined if self.bias is None else combined + self.bias
+        return _scaled(self.activation(shifted), factors.output)
 
     def _aggregate(self, transformed: Tensor, graph: Adjacency) -> Tensor:
         """Weighted messages of all heads, put together, ``[N, O] -> [N, O]``."""
@@ -109,3 +132,7 @@ class GraphBlock(nn.Module):
             messages: Tensor = self.aggregation(weights, transformed.unsqueeze(1), graph)
             return messages.squeeze(1)
         return self.heads.merge(self.aggregation(weights, split, graph))
+
+
+def _scaled(x: Tensor, factor: Tensor | None) -> Tensor:
+    return x if factor is None else x * factor

@@ -1,11 +1,13 @@
 """A network: blocks in a row, and shortcuts across them."""
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor, nn
 
 from pdnas.architecture import Architecture, Channels
 from pdnas.errors import TaskError
-from pdnas.models.block import GraphBlock
+from pdnas.models.block import UNSCALED, Factors, GraphBlock
 from pdnas.ops.adjacency import Adjacency, check_edges
 from pdnas.ops.base import glorot_
 from pdnas.ops.features import Features, SparseFeatures, dropout
@@ -29,6 +31,8 @@ class GraphNetwork(nn.Module):
         input_dropout: Rate for the raw features.
         dropout: Rate for what flows between blocks.
         attention_dropout: Rate for learned attention.
+        blocks: Ready ones, whose weights are used instead of fresh ones; a supernet lends them.
+        shortcuts: The same for the maps of the open gates.
     """
 
     def __init__(
@@ -40,6 +44,8 @@ class GraphNetwork(nn.Module):
         input_dropout: float = 0.0,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
+        blocks: Sequence[GraphBlock] | None = None,
+        shortcuts: Mapping[tuple[int, int], nn.Parameter] | None = None,
     ) -> None:
         super().__init__()
         self.architecture = architecture
@@ -48,30 +54,43 @@ class GraphNetwork(nn.Module):
         self.dropout = dropout
         self.in_channels = task.in_channels
         widths = architecture.widths(task, hidden)
-        self.blocks = nn.ModuleList(
-            GraphBlock.from_spec(
-                spec,
-                widths[number],
-                widths[number + 1],
-                hidden,
-                attention_normalization=architecture.attention_normalization,
-                attention_dropout=attention_dropout,
-            )
-            for number, spec in enumerate(architecture.blocks)
-        )
-        self.shortcuts = nn.ParameterDict(
-            {
-                _key(i, j): nn.Parameter(glorot_(torch.empty(widths[i], widths[j + 1])))
+        if blocks is None:
+            blocks = [
+                GraphBlock.from_spec(
+                    spec,
+                    widths[number],
+                    widths[number + 1],
+                    hidden,
+                    attention_normalization=architecture.attention_normalization,
+                    attention_dropout=attention_dropout,
+                )
+                for number, spec in enumerate(architecture.blocks)
+            ]
+        if shortcuts is None:
+            shortcuts = {
+                (i, j): nn.Parameter(glorot_(torch.empty(widths[i], widths[j + 1])))
                 for i, j in architecture.gates
             }
+        self.blocks = nn.ModuleList(blocks)
+        self.shortcuts = nn.ParameterDict(
+            {_key(*gate): weight for gate, weight in shortcuts.items()}
         )
 
-    def forward(self, x: Features, edge_index: Tensor | Adjacency) -> Tensor:
+    def forward(
+        self,
+        x: Features,
+        edge_index: Tensor | Adjacency,
+        *,
+        factors: Sequence[Factors] | None = None,
+        gates: Tensor | None = None,
+    ) -> Tensor:
         """Logits of every node, ``[N, F] -> [N, classes]``.
 
         Args:
             x: Features; a torch sparse matrix is welcome.
             edge_index: ``[2, E]``, or the adjacency made of it once, which saves the sorting.
+            factors: Of each block, where a search wants to know what its ops are worth.
+            gates: What the shortcuts are multiplied with, ``[L, L]``, likewise.
         """
         if isinstance(x, Tensor) and x.layout != torch.strided:
             x = SparseFeatures.from_tensor(x)
@@ -89,10 +108,14 @@ class GraphNetwork(nn.Module):
         for j, block in enumerate(self.blocks):
             rate = self.dropout if j else self.input_dropout
             block_inputs.append(dropout(flow, rate, self.training))
-            routed_output: Tensor = block(block_inputs[j], graph)
+            scale = UNSCALED if factors is None else factors[j]
+            routed_output: Tensor = block(block_inputs[j], graph, scale)
             for i in range(j + 1):
                 if _key(i, j) in self.shortcuts:
-                    routed_output = routed_output + block_inputs[i] @ self.shortcuts[_key(i, j)]
+                    shortcut = block_inputs[i] @ self.shortcuts[_key(i, j)]
+                    if gates is not None:
+                        shortcut = shortcut * gates[i, j]
+                    routed_output = routed_output + shortcut
             flow = routed_output
         return routed_output
 

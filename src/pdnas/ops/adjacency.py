@@ -130,6 +130,14 @@ class Adjacency:
         values = per_head.by_entry(weights.to(x.dtype))
         return csr_max(per_head.pattern, values, x.flatten(0, 1)).view(x.shape)
 
+    def subgraph(self, nodes: Tensor) -> "Adjacency":
+        """The graph of some nodes, numbered in their order, and of the edges between them."""
+        number = torch.full((self.num_nodes,), -1, device=nodes.device)
+        number[nodes] = torch.arange(nodes.numel(), device=nodes.device)
+        edges = torch.stack([number[self.sources], number[self.targets]])
+        inside = edges[:, (edges >= 0).all(dim=0)]
+        return Adjacency.from_edge_index(inside, nodes.numel())
+
     def to(self, device: torch.device | str) -> "Adjacency":
         return Adjacency(self.pattern.to(device))
 

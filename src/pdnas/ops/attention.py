@@ -25,6 +25,7 @@ Normalization = Literal["softmax", "none"]
 class Attention(Op):
     """A kind of attention; ``learned`` kinds are subject to normalization and attention dropout."""
 
+    depends = ("heads",)
     learned: ClassVar[bool]
 
     def __init__(self, dims: Dims, normalization: Normalization = "softmax") -> None:

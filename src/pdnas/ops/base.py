@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +44,9 @@ class Op(nn.Module):
     The weights are made here, with Glorot's uniform distribution for matrices and zeros for
     biases (one-dimensional), and counted without being made by :meth:`num_parameters`.
     """
+
+    depends: ClassVar[tuple[Literal["expansion", "heads"], ...]] = ()
+    """Which other choices of a block decide the op's shapes: a supernet has an op for each."""
 
     def __init__(self, dims: Dims) -> None:
         super().__init__()

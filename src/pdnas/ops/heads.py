@@ -14,6 +14,8 @@ class Heads(Op):
     classes, say) every head sees all channels and the heads are averaged.
     """
 
+    depends = ("heads",)
+
     def __init__(self, dims: Dims) -> None:
         super().__init__(dims)
         self.heads = dims.heads

@@ -35,6 +35,7 @@ class ExpandingTransform(Op):
     own network sizes, so the unit here is ``hidden`` in every block.
     """
 
+    depends = ("expansion",)
     weight_1: nn.Parameter
     weight_2: nn.Parameter
 

@@ -1,4 +1,4 @@
-"""The one training loop: train, validate, keep the best weights, read the test part once."""
+"""The one training loop: train, validate, keep the best weights. The test part is read apart."""
 
 import copy
 import math
@@ -44,14 +44,12 @@ class Fit:
     Args:
         epoch: The chosen one: the best on validation.
         val: The task's metric on the validation part at that epoch.
-        test: The same on the test part, read once, at that epoch.
         epochs: How many were run.
         seconds: How long they took.
     """
 
     epoch: int
     val: float
-    test: float
     epochs: int
     seconds: float
 
@@ -62,14 +60,16 @@ def fit(
     recipe: Recipe,
     *,
     on_epoch: Callable[[Epoch], None] | None = None,
+    stop: Callable[[Epoch], bool] | None = None,
 ) -> Fit:
-    """Train a network on a task.
+    """Train a network on a task, without a look at the test part.
 
     Args:
         network: Called as ``network(x, adjacency)``; on the same device as the task.
         task: What to learn.
         recipe: How.
         on_epoch: Told of every epoch.
+        stop: Asked after every epoch whether to end there.
     """
     started = time.perf_counter()
     optimizer = recipe.make_optimizer(network.parameters())
@@ -89,13 +89,17 @@ def fit(
             best_weights = copy.deepcopy(network.state_dict())
         if on_epoch is not None:
             on_epoch(epoch)
-        if number - best.epoch >= recipe.patience:
+        if number - best.epoch >= recipe.patience or (stop is not None and stop(epoch)):
             break
     assert best is not None
     network.load_state_dict(best_weights)
-    _, test = evaluate(network, Batches(task, "test"), task)
-    seconds = time.perf_counter() - started
-    return Fit(best.epoch, best.val, round(float(test), DIGITS), number + 1, seconds)
+    return Fit(best.epoch, best.val, number + 1, time.perf_counter() - started)
+
+
+def read_test(network: nn.Module, task: GraphTask) -> float:
+    """The task's metric on the test part: to be called once, for the network that was chosen."""
+    _, metric = evaluate(network, Batches(task, "test"), task)
+    return round(float(metric), DIGITS)
 
 
 def _train(

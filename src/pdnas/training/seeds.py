@@ -9,7 +9,7 @@ from dataclasses import asdict
 import torch
 from torch import Tensor
 
-from pdnas.architecture import Architecture
+from pdnas.architecture import Architecture, check_hidden
 from pdnas.errors import PdnasError, RunError
 from pdnas.models import GraphNetwork
 from pdnas.runs import (
@@ -26,7 +26,7 @@ from pdnas.runs import (
 )
 from pdnas.tasks import GraphTask, Split
 from pdnas.training.device import find_device
-from pdnas.training.fit import Epoch, fit, seeded
+from pdnas.training.fit import Epoch, Fit, fit, read_test, seeded
 from pdnas.training.recipe import Recipe
 
 
@@ -98,40 +98,103 @@ def train(
     seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     check_seeds(seeds)
     device = find_device(str(device))
-    parameters = architecture.parameters(task, hidden)
+    check_hidden(hidden)
     task = task.to(device)
     tasks = [task.with_split(task.split.name, seed) for seed in split_seeds] or [task]
     ledger = _Ledger(run, tuple(split_task.split.sha256 for split_task in tasks))
     for number, (split_task, seed) in enumerate(itertools.product(tasks, seeds)):
         if number < len(ledger.trainings):
             continue
-        with seeded(seed, device):
-            network = GraphNetwork(
-                architecture,
-                task,
-                hidden,
-                input_dropout=recipe.input_dropout,
-                dropout=recipe.dropout,
-                attention_dropout=recipe.attention_dropout,
-            ).to(device)
-            epochs: list[Epoch] = []
+        epochs: list[Epoch] = []
 
-            def watch(epoch: Epoch, number: int = number, epochs: list[Epoch] = epochs) -> None:
-                epochs.append(epoch)
-                if on_epoch is not None:
-                    on_epoch(number, epoch)
+        def watch(epoch: Epoch, number: int = number, epochs: list[Epoch] = epochs) -> None:
+            epochs.append(epoch)
+            if on_epoch is not None:
+                on_epoch(number, epoch)
 
-            outcome = fit(network, split_task, recipe, on_epoch=watch)
+        network, outcome = train_once(
+            architecture, split_task, hidden=hidden, recipe=recipe, seed=seed, on_epoch=watch
+        )
         training = Training(
             split_seed=split_task.split.seed,
             seed=seed,
             epoch=outcome.epoch,
             val=outcome.val,
-            test=outcome.test,
+            test=read_test(network, split_task),
             seconds=outcome.seconds,
         )
         ledger.add(training, epochs, network.state_dict())
-    result = Result(
+    result = sum_up(
+        architecture,
+        tasks,
+        ledger.trainings,
+        hidden=hidden,
+        recipe=recipe,
+        seeds=seeds,
+    )
+    result = result.with_weights(ledger.best_weights)
+    if run is not None:
+        run.write_json(ARCHITECTURE, architecture)
+        run.write_weights(WEIGHTS, ledger.best_weights)
+        run.write_json(RESULT, result)
+    return result
+
+
+def train_once(
+    architecture: Architecture,
+    task: GraphTask,
+    *,
+    hidden: int,
+    recipe: Recipe,
+    seed: int,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    stop: Callable[[Epoch], bool] | None = None,
+) -> tuple[GraphNetwork, Fit]:
+    """Train an architecture with one seed: the network with its best weights, and how it went.
+
+    Args:
+        architecture: What to train.
+        task: On what, and where: the network goes to the task's device.
+        hidden: Channels between blocks.
+        recipe: How.
+        seed: Of the weights and the dropout.
+        on_epoch: Told of every epoch.
+        stop: Asked after every epoch whether to end there.
+    """
+    device = task.graphs[0].y.device
+    with seeded(seed, device):
+        network = GraphNetwork(
+            architecture,
+            task,
+            hidden,
+            input_dropout=recipe.input_dropout,
+            dropout=recipe.dropout,
+            attention_dropout=recipe.attention_dropout,
+        ).to(device)
+        return network, fit(network, task, recipe, on_epoch=on_epoch, stop=stop)
+
+
+def sum_up(
+    architecture: Architecture,
+    tasks: Sequence[GraphTask],
+    trainings: Sequence[Training],
+    *,
+    hidden: int,
+    recipe: Recipe,
+    seeds: Sequence[int],
+) -> Result:
+    """The result of the trainings of one architecture, as many on each split; no weights yet.
+
+    Args:
+        architecture: What was trained.
+        tasks: The task on each of the splits.
+        trainings: Split by split, in the order of the seeds.
+        hidden: Channels between blocks.
+        recipe: How it was trained.
+        seeds: The same on every split.
+    """
+    task = tasks[0]
+    return Result(
         task=task.name,
         note=task.source.note,
         split=_split_record([split_task.split for split_task in tasks]),
@@ -140,22 +203,16 @@ def train(
         in_channels=task.in_channels,
         out_channels=task.out_channels,
         class_names=task.source.class_names,
-        parameters=parameters,
+        parameters=architecture.parameters(task, hidden),
         recipe=recipe.model_dump(),
         metric=task.metric,
-        val=Scores.of([training.val for training in ledger.trainings], len(tasks)),
-        test=Scores.of([training.test for training in ledger.trainings], len(tasks)),
-        epochs=tuple(training.epoch for training in ledger.trainings),
-        seeds=seeds,
-        train_seconds=sum(training.seconds for training in ledger.trainings),
-        device=str(device),
+        val=Scores.of([training.val for training in trainings], len(tasks)),
+        test=Scores.of([training.test for training in trainings], len(tasks)),
+        epochs=tuple(training.epoch for training in trainings),
+        seeds=tuple(seeds),
+        train_seconds=sum(training.seconds for training in trainings),
+        device=str(task.graphs[0].y.device),
     )
-    result = result.with_weights(ledger.best_weights)
-    if run is not None:
-        run.write_json(ARCHITECTURE, architecture)
-        run.write_weights(WEIGHTS, ledger.best_weights)
-        run.write_json(RESULT, result)
-    return result
 
 
 def check_seeds(seeds: Sequence[int]) -> None:

@@ -1,0 +1,187 @@
+"""What all strategies have in common: settings that start a search, and a search in progress."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
+
+from pdnas.architecture import Architecture
+from pdnas.errors import SearchError, first_complaint
+from pdnas.models import GraphNetwork
+from pdnas.registry import Registry
+from pdnas.runs import Record
+from pdnas.search.problem import Problem
+from pdnas.training.fit import seeded
+
+
+class Candidate(Record):
+    """An architecture that a search proposes.
+
+    Args:
+        architecture: What.
+        val: The task's metric on validation, as the search estimates it.
+        loss: The loss there, likewise.
+    """
+
+    architecture: Architecture
+    val: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class SearchEpoch:
+    """What an epoch of a search showed.
+
+    Args:
+        epoch: Its number, from 0.
+        train_loss: Of the architecture that was tried.
+        val_loss: The same on validation.
+        val: The task's metric there.
+        details: What else the strategy keeps of it, as plain values for the history.
+    """
+
+    epoch: int
+    train_loss: float
+    val_loss: float
+    val: float
+    details: Mapping[str, Any]
+
+
+class Search(ABC):
+    """A search in progress: step by step, and able to go on from a saved state.
+
+    Torch's random state is the search's while it lasts, see :meth:`Strategy.begin`.
+
+    Args:
+        problem: What to solve.
+        epochs: How many there are.
+    """
+
+    def __init__(self, problem: Problem, epochs: int) -> None:
+        self.problem = problem
+        self.epochs = epochs
+        self.epoch = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.epoch >= self.epochs
+
+    @abstractmethod
+    def step(self) -> SearchEpoch:
+        """Do an epoch."""
+
+    @abstractmethod
+    def favored(self) -> Architecture:
+        """What the search would choose now."""
+
+    @abstractmethod
+    def candidates(self) -> list[Candidate]:
+        """What the search proposes to train, the most promising first; the favored is among them."""
+
+    @abstractmethod
+    def network(self, architecture: Architecture) -> GraphNetwork:
+        """A network of the space with the weights that the search has at hand."""
+
+    @abstractmethod
+    def warnings(self) -> list[str]:
+        """What went wrong with the search, a sentence each."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that decides how the search goes on, random states apart."""
+
+    @abstractmethod
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over what :meth:`tensors` gave."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that decides how the search goes on, to be saved."""
+        state = {
+            "epoch": torch.tensor(self.epoch),
+            "random": torch.get_rng_state(),
+            **{f"search/{name}": tensor for name, tensor in self.tensors().items()},
+        }
+        if self.problem.device.type == "cuda":
+            state["random-cuda"] = torch.cuda.get_rng_state(self.problem.device)
+        return state
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Take over a saved state."""
+        parts = {
+            name.removeprefix("search/"): tensor
+            for name, tensor in state.items()
+            if name.startswith("search/")
+        }
+        self.load(parts)
+        self.epoch = int(state["epoch"])
+        torch.set_rng_state(state["random"])
+        if self.problem.device.type == "cuda":
+            torch.cuda.set_rng_state(state["random-cuda"], self.problem.device)
+
+
+class Strategy(BaseModel, ABC):
+    """Frozen settings of a way to search; its fields are flags and what a run records."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: ClassVar[str]
+
+    epochs: int = Field(400, ge=1, description="Epochs of the search.")
+
+    @abstractmethod
+    def start(self, problem: Problem) -> Search:
+        """A search that has not begun, with fresh weights."""
+
+    @contextmanager
+    def begin(self, problem: Problem) -> Iterator[Search]:
+        """A search to be stepped inside, where torch's random state is its own."""
+        with seeded(problem.seed, problem.device):
+            yield self.start(problem)
+
+    def changed(self, **values: Any) -> "Strategy":
+        """These settings with some values replaced, all of them checked."""
+        try:
+            return type(self).model_validate({**self.model_dump(), **values})
+        except ValidationError as error:
+            given = error.errors()[0]["input"]
+            raise SearchError(
+                f"The strategy '{self.name}' cannot be set so: {first_complaint(error)}, but got "
+                f"{given!r}."
+            ) from None
+
+
+STRATEGIES: Registry[str, type[Strategy]] = Registry("strategy")
+
+
+def optimizer_tensors(
+    optimizer: torch.optim.Optimizer, names: Sequence[str]
+) -> dict[str, Tensor]:
+    """The state of an optimizer as named tensors; what was never stepped has none.
+
+    Args:
+        optimizer: Of one group of parameters.
+        names: Of the parameters, in the optimizer's order.
+    """
+    parameters = optimizer.param_groups[0]["params"]
+    return {
+        f"{name}/{key}": value
+        for name, parameter in zip(names, parameters, strict=True)
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def load_optimizer(
+    optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor]
+) -> None:
+    """Take over what :func:`optimizer_tensors` gave."""
+    state: dict[int, dict[str, Tensor]] = {}
+    numbers = {name: number for number, name in enumerate(names)}
+    for path, value in tensors.items():
+        name, _, key = path.rpartition("/")
+        state.setdefault(numbers[name], {})[key] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

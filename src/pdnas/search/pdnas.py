@@ -1,0 +1,378 @@
+"""The paper's search: a controller chooses ops, a router chooses shortcuts, both by gradient."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from pdnas.architecture import Architecture
+from pdnas.models import GraphNetwork
+from pdnas.ops import SLOTS
+from pdnas.registry import Registry
+from pdnas.search.base import (
+    STRATEGIES,
+    Candidate,
+    Search,
+    SearchEpoch,
+    Strategy,
+    load_optimizer,
+    optimizer_tensors,
+)
+from pdnas.search.problem import Problem
+from pdnas.supernet import Controller, GraphSummary, Router, Supernet, candidate_mask
+from pdnas.supernet.controller import Form
+from pdnas.supernet.relaxation import (
+    Estimator,
+    GateNoise,
+    entropy,
+    factors,
+    noisy_probs,
+    temperature,
+)
+from pdnas.supernet.router import Gating
+from pdnas.training.batching import Batches
+from pdnas.training.fit import DIGITS, evaluate
+from pdnas.training.metrics import loss, score
+
+
+SETTLED = 0.05
+"""Entropy of a controller that tries one path only."""
+
+UNDECIDED = 0.9
+"""Entropy of a controller that has learned next to nothing."""
+
+LINE = 1500
+"""Bytes of probabilities in a line of the history; deeper networks record them less often."""
+
+
+@STRATEGIES.register("pdnas")
+class Pdnas(Strategy):
+    """Settings of the paper's search; the defaults are those that validation favors."""
+
+    name = "pdnas"
+
+    train_steps: int = Field(1, ge=1, description="Steps of the weights in each epoch.")
+    weight_lr: float = Field(0.005, gt=0, description="Learning rate of the shared weights.")
+    architecture_lr: float = Field(
+        0.02, gt=0, description="Learning rate of the controller and the router."
+    )
+    anneal_start: int = Field(80, ge=0, description="Epoch from which the noise is lowered.")
+    anneal_rate: float = Field(1.0, ge=0, description="How fast it is lowered.")
+    warm_up: int = Field(0, ge=0, description="Epochs at first in which all paths are as likely.")
+    estimator: Estimator = Field(
+        "straight-through", description="How probabilities get a gradient."
+    )
+    controller: Form = Field("logits", description="What gives the probabilities.")
+    gating: Gating = Field("hard", description="Whether shortcuts are open or shut, or in between.")
+    gate_noise: GateNoise = Field("logistic", description="Noise of the shortcuts' gates.")
+    graph_summary: Literal["off", "on"] = Field(
+        "off", description="Whether the controller looks at the graph."
+    )
+    pool: int = Field(
+        128, ge=1, description="Architectures that are ranked by the shared weights at the end."
+    )
+
+    def start(self, problem: Problem) -> "PdnasSearch":
+        return PdnasSearch(problem, self)
+
+
+PRESETS: Registry[str, Pdnas] = Registry("preset")
+"""Settings of the search that have a name."""
+
+PRESETS.register("default")(Pdnas())
+PRESETS.register("paper")(
+    Pdnas(
+        epochs=400,
+        train_steps=1,
+        weight_lr=0.005,
+        architecture_lr=0.002,
+        anneal_start=80,
+        anneal_rate=1.0,
+        warm_up=0,
+        estimator="scaled",
+        controller="mlp",
+        gating="soft",
+        gate_noise="gumbel",
+        graph_summary="off",
+        pool=1,
+    )
+)
+# All paths as likely from the first to the last epoch: single-path one-shot search.
+PRESETS.register("uniform")(Pdnas(warm_up=10**9))
+
+
+class PdnasSearch(Search):
+    """Algorithm 1 of the paper, an epoch at a time.
+
+    Args:
+        problem: What to solve.
+        settings: How.
+    """
+
+    def __init__(self, problem: Problem, settings: Pdnas) -> None:
+        super().__init__(problem, settings.epochs)
+        self.settings = settings
+        recipe, device = problem.recipe, problem.device
+        self.supernet = Supernet(
+            problem.space,
+            problem.task,
+            problem.num_blocks,
+            problem.hidden,
+            input_dropout=recipe.input_dropout,
+            dropout=recipe.dropout,
+            attention_dropout=recipe.attention_dropout,
+        ).to(device)
+        self.summary = None
+        if settings.graph_summary == "on":
+            self.summary = GraphSummary(problem.task.in_channels).to(device)
+        self.controller = Controller(
+            candidate_mask(problem.space, problem.num_blocks),
+            form=settings.controller,
+            summary_width=self.summary.weight_2.size(1) if self.summary else 0,
+        ).to(device)
+        self.router = Router(
+            _possible(problem), noise=settings.gate_noise, gating=settings.gating
+        ).to(device)
+        self._weights = torch.optim.Adam(
+            self.supernet.parameters(),
+            lr=settings.weight_lr,
+            weight_decay=recipe.weight_decay,
+            fused=True,
+        )
+        self._choosers = nn.ModuleList([self.controller, self.router])
+        if self.summary is not None:
+            self._choosers.append(self.summary)
+        self._architecture = torch.optim.Adam(
+            self._choosers.parameters(), lr=settings.architecture_lr, fused=True
+        )
+        self._generator = torch.Generator().manual_seed(problem.seed)
+        self._train = Batches(problem.task, "train", recipe.batch_graphs)
+        self._val = Batches(problem.task, "val")
+        self._entropies = torch.zeros(settings.epochs)
+        numbers = int(self.controller.mask.sum()) + 2 * int(self.router.possible.sum())
+        self._stride = math.ceil(5 * numbers / LINE)
+
+    def step(self) -> SearchEpoch:
+        """Sample a path, step its weights on training, then controller and router on validation."""
+        settings, warming = self.settings, self.epoch < self.settings.warm_up
+        heat = temperature(
+            self.epoch,
+            epochs=settings.epochs,
+            anneal_start=settings.anneal_start,
+            anneal_rate=settings.anneal_rate,
+        )
+        op_probs = self._op_probs()
+        noisy = noisy_probs(op_probs, heat, self.controller.mask, self._generator)
+        gates = self.router(heat, self._generator)
+        op_index, architecture = self._choose(noisy, gates)
+        network = self._lend(architecture)
+
+        soft = gates if settings.gating == "soft" else None
+        network.train()
+        for _ in range(settings.train_steps):
+            train_loss = self._step_weights(network, soft)
+
+        network.eval()
+        if warming:
+            val_loss, val = evaluate(network, self._val, self.problem.task)
+        else:
+            chosen = noisy.gather(-1, op_index.unsqueeze(-1)).squeeze(-1)  # P[Index], [L, K]
+            val_loss, val = self._step_architecture(network, chosen, gates)
+
+        figures = torch.stack([train_loss, val_loss, val]).tolist()
+        epoch = self._record(figures, heat, op_index, op_probs, gates)
+        self.epoch += 1
+        return epoch
+
+    def _op_probs(self) -> Tensor:
+        r""":math:`\bar P^g`, ``[L, K, T]``."""
+        if self.summary is None:
+            probs: Tensor = self.controller()
+            return probs
+        parts = [self.summary(batch.x, batch.adjacency) for batch in self._val.in_order()]
+        probs = self.controller(torch.stack(parts).mean(dim=0))
+        return probs
+
+    def _choose(self, op_probs: Tensor, gates: Tensor) -> tuple[Tensor, Architecture]:
+        """The likeliest op of each slot, within the number of parameters: indices and value."""
+        op_index = op_probs.detach().argmax(dim=-1)  # [L, K]
+        architecture = self.supernet.architecture(op_index, gates)
+        fitting = self.problem.shrink(architecture, op_probs.detach(), self.router.probs())
+        if fitting is not architecture:
+            op_index = self.supernet.op_index(fitting).to(op_index.device)
+        return op_index, fitting
+
+    def _lend(self, architecture: Architecture) -> GraphNetwork:
+        """The network of a path; with soft gates every shortcut is part of it."""
+        if self.settings.gating == "soft":
+            every = [(i, j) for i, j in self._gates() if self.router.possible[i, j]]
+            architecture = architecture.model_copy(update={"gates": tuple(every)})
+        return self.supernet.network(architecture)
+
+    def _step_weights(self, network: GraphNetwork, gates: Tensor | None) -> Tensor:
+        """One pass over the training part; the mean loss, still on the device."""
+        losses = []
+        for batch in self._train.shuffled():
+            output = network(batch.x, batch.adjacency, gates=None if gates is None else gates.detach())
+            value = loss(batch.select(output), batch.y, self.problem.task.kind)
+            value.backward()
+            self._weights.step()
+            for weight in network.parameters():
+                weight.grad = None
+            losses.append(value.detach())
+        return torch.stack(losses).mean()
+
+    def _step_architecture(
+        self, network: GraphNetwork, chosen: Tensor, gates: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """One step of controller and router; loss and metric of the validation part.
+
+        The gradient is found for the few probabilities first and led through the controller and
+        the router once, however many batches there are.
+        """
+        task, count = self.problem.task, 0
+        leaves = [chosen.detach().requires_grad_(), gates.detach().requires_grad_()]
+        scale = self.supernet.factors(factors(leaves[0], self.settings.estimator))
+        grads = [torch.zeros_like(leaf) for leaf in leaves]
+        outputs, labels = [], []
+        for batch in self._val.in_order():
+            output = network(batch.x, batch.adjacency, factors=scale, gates=leaves[1])
+            logits = batch.select(output)
+            value = loss(logits, batch.y, task.kind) * len(batch.y)
+            parts = torch.autograd.grad(value, leaves, allow_unused=True, retain_graph=True)
+            for total, part in zip(grads, parts, strict=True):
+                if part is not None:
+                    total += part
+            count += len(batch.y)
+            outputs.append(logits.detach())
+            labels.append(batch.y)
+        self._architecture.zero_grad(set_to_none=True)
+        torch.autograd.backward([chosen, gates], [grad / count for grad in grads])
+        self._architecture.step()
+        output, y = torch.cat(outputs), torch.cat(labels)
+        return loss(output, y, task.kind), score(output, y, task.kind, task.metric)
+
+    def _record(
+        self, figures: list[float], heat: float, op_index: Tensor, op_probs: Tensor, gates: Tensor
+    ) -> SearchEpoch:
+        """The epoch as plain values; probabilities are per mille, which keeps the line short."""
+        probs, mask = op_probs.detach(), self.controller.mask
+        self._entropies[self.epoch] = entropy(probs, mask)[mask.sum(-1) > 1].mean()
+        details: dict[str, Any] = {"temperature": round(heat, DIGITS), "path": op_index.tolist()}
+        possible = self.router.possible
+        if self.epoch % self._stride == 0 or self.epoch == self.epochs - 1:
+            details["op_probs"] = [
+                [row[:count] for row, count in zip(*block, strict=True)]
+                for block in zip(_per_mille(probs), mask.sum(dim=-1).tolist(), strict=True)
+            ]
+            details["gate_probs"] = _per_mille(self.router.probs()[possible])
+        details["gates"] = _per_mille(gates.detach()[possible])
+        train_loss, val_loss, val = (round(figure, DIGITS) for figure in figures)
+        return SearchEpoch(self.epoch, train_loss, val_loss, val, details)
+
+    @torch.no_grad()
+    def favored(self) -> Architecture:
+        """The noise-free choice: the likeliest op of every slot, the gates that are likely open."""
+        return self._choose(self._op_probs(), self.router.probs())[1]
+
+    @torch.no_grad()
+    def candidates(self) -> list[Candidate]:
+        """The favored one and others drawn from controller and router, ranked by shared weights."""
+        probs, gate_probs = self._op_probs().cpu(), self.router.probs().cpu()
+        found = {self.favored(): None}
+        for _ in range(4 * self.settings.pool):
+            if len(found) >= self.settings.pool:
+                break
+            flat = torch.multinomial(probs.flatten(0, 1), 1, generator=self._generator)
+            draws = torch.rand(gate_probs.shape, generator=self._generator)
+            drawn = self.supernet.architecture(
+                flat.view(probs.shape[:2]), (draws < gate_probs).float()
+            )
+            found[self.problem.shrink(drawn, probs, gate_probs)] = None
+        ranked = [self._rate(architecture) for architecture in found]
+        return sorted(ranked, key=lambda candidate: (-candidate.val, candidate.loss))
+
+    def _rate(self, architecture: Architecture) -> Candidate:
+        """What the shared weights say of an architecture."""
+        network = self.supernet.network(architecture)
+        value, metric = evaluate(network, self._val, self.problem.task)
+        figures = [round(figure, DIGITS) for figure in torch.stack([metric, value]).tolist()]
+        return Candidate(architecture=architecture, val=figures[0], loss=figures[1])
+
+    def network(self, architecture: Architecture) -> GraphNetwork:
+        return self.supernet.network(architecture)
+
+    def warnings(self) -> list[str]:
+        """A controller that settled at once, or that never did."""
+        if self.epoch == 0 or self.settings.warm_up >= self.epoch:
+            return []
+        early = float(self._entropies[: max(1, self.epoch // 4)].min())
+        last = float(self._entropies[self.epoch - 1])
+        found = []
+        if early < SETTLED:
+            found.append(
+                f"The controller collapsed: within the first quarter of the search its entropy fell "
+                f"to {early:.2f} of 1, so that most ops were hardly tried; use --estimator "
+                "straight-through or a lower --architecture-lr."
+            )
+        if last > UNDECIDED:
+            found.append(
+                f"The controller never sharpened: its entropy is still {last:.2f} of 1, so that the "
+                "choice rests on the candidates' validation alone; use more --epochs or a higher "
+                "--architecture-lr."
+            )
+        return found
+
+    def tensors(self) -> dict[str, Tensor]:
+        tensors = {"generator": self._generator.get_state(), "entropies": self._entropies}
+        for name, module, optimizer in self._parts():
+            for key, value in module.state_dict().items():
+                tensors[f"{name}/values/{key}"] = value
+            for key, value in optimizer_tensors(optimizer, _names(module)).items():
+                tensors[f"{name}/optimizer/{key}"] = value
+        return tensors
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self._generator.set_state(tensors["generator"])
+        self._entropies = tensors["entropies"]
+        for name, module, optimizer in self._parts():
+            module.load_state_dict(_below(f"{name}/values/", tensors))
+            load_optimizer(optimizer, _names(module), _below(f"{name}/optimizer/", tensors))
+
+    def _parts(self) -> list[tuple[str, nn.Module, torch.optim.Optimizer]]:
+        """What is learned, and by whom."""
+        return [
+            ("supernet", self.supernet, self._weights),
+            ("choosers", self._choosers, self._architecture),
+        ]
+
+    def _gates(self) -> tuple[tuple[int, int], ...]:
+        return self.problem.space.possible_gates(self.problem.num_blocks)
+
+
+def _possible(problem: Problem) -> Tensor:
+    """The shortcuts that an architecture within the number of parameters may have, ``[L, L]``."""
+    possible = torch.zeros(problem.num_blocks, problem.num_blocks, dtype=torch.bool)
+    for i, j in problem.space.possible_gates(problem.num_blocks):
+        possible[i, j] = problem.fits(problem.smallest.model_copy(update={"gates": ((i, j),)}))
+    return possible
+
+
+def _per_mille(values: Tensor) -> Any:
+    return (1000 * values).round().int().tolist()
+
+
+def _names(module: nn.Module) -> list[str]:
+    return [name for name, _ in module.named_parameters()]
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, without that beginning."""
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }

@@ -1,0 +1,151 @@
+"""What a search is to solve: a task, a space, a shape, and how large the network may be."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Generator, Tensor
+
+from pdnas.architecture import Architecture, BlockSpec
+from pdnas.errors import SearchError
+from pdnas.ops import SLOTS
+from pdnas.space import SearchSpace
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
+
+TRIES = 100
+"""Random architectures that are looked at before one is made to fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a search is to solve.
+
+    Args:
+        task: What the network is for; on the device to search on.
+        space: Where to look.
+        num_blocks: Depth of the networks.
+        hidden: Channels between their blocks.
+        recipe: How weights are trained.
+        max_parameters: How many weights a network may have, or any number.
+        seed: Of everything random.
+    """
+
+    task: GraphTask
+    space: SearchSpace
+    num_blocks: int
+    hidden: int
+    recipe: Recipe
+    max_parameters: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        size = self.parameters(self.smallest)
+        if self.max_parameters is not None and size > self.max_parameters:
+            raise SearchError(
+                f"No network of the space '{self.space.name}' with {self.num_blocks} block(s) and "
+                f"hidden size {self.hidden} has at most {self.max_parameters:,} parameters on "
+                f"{self.task.name}; the smallest has {size:,}: raise --max-parameters or lower "
+                "--hidden."
+            )
+
+    @property
+    def device(self) -> torch.device:
+        return self.task.graphs[0].y.device
+
+    def parameters(self, architecture: Architecture) -> int:
+        """The number of weights of an architecture."""
+        return architecture.parameters(self.task, self.hidden)
+
+    def fits(self, architecture: Architecture) -> bool:
+        """Whether an architecture keeps to the number of parameters."""
+        return self.max_parameters is None or self.parameters(architecture) <= self.max_parameters
+
+    @cached_property
+    def smallest(self) -> Architecture:
+        """An architecture with as few parameters as possible."""
+        widths = (
+            self.task.in_channels,
+            *[self.hidden] * (self.num_blocks - 1),
+            self.task.out_channels,
+        )
+        blocks = []
+        for number in range(self.num_blocks):
+            options = _specs(self.space, last=number == self.num_blocks - 1)
+            width = widths[number], widths[number + 1]
+            blocks.append(min(options, key=lambda spec: spec.parameters(*width, self.hidden)))
+        return Architecture(
+            blocks=tuple(blocks), attention_normalization=self.space.attention_normalization
+        )
+
+    def sample(self, generator: Generator) -> Architecture:
+        """A random architecture that fits; all that fit are equally likely, if many do.
+
+        Where hardly any does, one that does not fit is shrunk at random.
+        """
+        for _ in range(TRIES):
+            architecture = self.space.sample(self.num_blocks, generator)
+            if self.fits(architecture):
+                return architecture
+        shape = (self.num_blocks, len(SLOTS), max(len(self.space.candidates(s)) for s in SLOTS))
+        gates = torch.rand(self.num_blocks, self.num_blocks, generator=generator)
+        return self.shrink(architecture, torch.rand(shape, generator=generator), gates)
+
+    def shrink(
+        self, architecture: Architecture, op_probs: Tensor, gate_probs: Tensor
+    ) -> Architecture:
+        """The architecture itself if it fits; otherwise a smaller one that does.
+
+        Step by step the change that makes it smaller at the least price is made: another op in
+        one slot, or a gate closed. The price is what is lost in log-probability for each parameter
+        saved, so that unlikely and large choices go first.
+
+        Args:
+            architecture: Of the space.
+            op_probs: How likely each op is, ``[L, K, T]``.
+            gate_probs: How likely each gate is open, ``[L, L]``.
+        """
+        if self.fits(architecture):
+            return architecture
+        log_probs = op_probs.clamp(min=1e-9).log().tolist()
+        gate_logits = torch.logit(gate_probs, eps=1e-6).tolist()
+        while not self.fits(architecture):
+            size = self.parameters(architecture)
+            changes: list[tuple[float, int, Architecture]] = []
+            for smaller, price in self._changes(architecture, log_probs, gate_logits):
+                saved = size - self.parameters(smaller)
+                if saved > 0:
+                    changes.append((price / saved, -saved, smaller))
+            architecture = min(changes, key=lambda change: change[:2])[2]
+        return architecture
+
+    def _changes(
+        self,
+        architecture: Architecture,
+        log_probs: list[list[list[float]]],
+        gate_logits: list[list[float]],
+    ) -> Iterable[tuple[Architecture, float]]:
+        """Every architecture with one choice changed, and what it loses in log-probability."""
+        for gate in architecture.gates:
+            rest = tuple(other for other in architecture.gates if other != gate)
+            yield architecture.model_copy(update={"gates": rest}), gate_logits[gate[0]][gate[1]]
+        for number, spec in enumerate(architecture.blocks):
+            for place, slot in enumerate(SLOTS):
+                names = self.space.candidates(slot, last=number == self.num_blocks - 1)
+                now = log_probs[number][place][names.index(getattr(spec, slot))]
+                for choice, name in enumerate(names):
+                    blocks = list(architecture.blocks)
+                    blocks[number] = spec.model_copy(update={slot: name})
+                    price = now - log_probs[number][place][choice]
+                    yield architecture.model_copy(update={"blocks": tuple(blocks)}), price
+
+
+def _specs(space: SearchSpace, *, last: bool) -> Iterator[BlockSpec]:
+    """A block for each choice that decides a size: the transform, attention, heads and combine."""
+    sized = ("expansion", "attention", "heads", "combine")
+    rest = {slot: space.candidates(slot, last=last)[0] for slot in SLOTS if slot not in sized}
+    for values in itertools.product(*(space.candidates(slot, last=last) for slot in sized)):
+        chosen = dict(zip(sized, values, strict=True))
+        yield BlockSpec.model_validate({**rest, **chosen, "bias": space.bias})

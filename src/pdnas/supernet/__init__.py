@@ -1,0 +1,8 @@
+"""Networks with the choices open."""
+
+from pdnas.supernet.controller import Controller, candidate_mask
+from pdnas.supernet.router import Router
+from pdnas.supernet.summary import GraphSummary
+from pdnas.supernet.supernet import Supernet
+
+__all__ = ["Controller", "GraphSummary", "Router", "Supernet", "candidate_mask"]
