@@ -24,7 +24,7 @@ class RecipeError(PdnasError):
 
 
 class SearchError(PdnasError):
-    """A search that cannot be made: settings that contradict each other, or no network that fits."""
+    """A search that cannot be made: settings without sense, or no network that fits."""
 
 
 class RunError(PdnasError):

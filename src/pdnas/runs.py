@@ -5,15 +5,15 @@ import math
 import os
 import platform
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from scipy import stats
 from torch import Tensor
@@ -31,6 +31,8 @@ WEIGHTS = "model.safetensors"
 RESULT = "result.json"
 CHECKPOINT = Path("checkpoint") / "trainings.json"
 CHECKPOINT_WEIGHTS = Path("checkpoint") / WEIGHTS
+PIPELINE = Path("checkpoint") / "pipeline.json"
+SEARCH_STATE = Path("checkpoint") / "search.safetensors"
 
 
 R = TypeVar("R", bound="Record")
@@ -98,6 +100,77 @@ class SplitRecord(Record):
     members: tuple[str, ...]
 
 
+class Trial(Record):
+    """A candidate that was trained briefly, to choose among them by validation.
+
+    Args:
+        architecture: What was trained.
+        hidden: Its hidden size.
+        shared_val: What the search had estimated of it.
+        val: Validation at its best epoch.
+        epochs: How many it was trained for.
+        rungs: The best validation so far at each epoch at which candidates are compared.
+        seconds: How long it took.
+    """
+
+    architecture: Architecture
+    hidden: int
+    shared_val: float
+    val: float
+    epochs: int
+    rungs: tuple[float, ...]
+    seconds: float
+
+
+class Control(Record):
+    """What a network that nobody searched for comes to, with the same recipe and seeds.
+
+    Args:
+        name: ``random``, or a baseline's.
+        architecture: What was trained.
+        hidden: Its hidden size.
+        parameters: Its number of weights.
+        val: Validation at the chosen epoch of each training.
+        test: Test there.
+        seconds: Time of its trainings.
+    """
+
+    name: str
+    architecture: Architecture
+    hidden: int
+    parameters: int
+    val: Scores
+    test: Scores
+    seconds: float
+
+
+class SearchReport(Record):
+    """How a search went, for those who want to know whether to trust it.
+
+    Args:
+        settings: Of the strategy.
+        seed: Of the search.
+        epochs: Of the search that found the network.
+        trials: The candidates that were trained, in that order.
+        controls: What other networks come to.
+        rank_correlation: Spearman's, of what the search had estimated of the candidates and what
+            their training came to; none with fewer than five.
+        training_seconds: Time of one training of the network found of all the recipe's epochs.
+        warnings: What went wrong, a sentence each.
+        stopped: Why the job ended early, if it did.
+    """
+
+    settings: dict[str, Any]
+    seed: int
+    epochs: int
+    trials: tuple[Trial, ...]
+    controls: tuple[Control, ...]
+    rank_correlation: float | None
+    training_seconds: float
+    warnings: tuple[str, ...]
+    stopped: Literal["budget", "interrupt"] | None = None
+
+
 class Result(Record):
     """What came out: an architecture and how well it does; ``result.json`` of a run.
 
@@ -120,6 +193,7 @@ class Result(Record):
         epochs: The chosen epoch of each training.
         seeds: The seeds of the trainings, the same for each split.
         search_seconds: Time of the search.
+        search: How the search went; none if there was none.
         train_seconds: Time of all trainings.
         device: Where they ran.
         version: Of pdnas.
@@ -143,6 +217,7 @@ class Result(Record):
     epochs: tuple[int, ...]
     seeds: tuple[int, ...]
     search_seconds: float = 0.0
+    search: SearchReport | None = None
     train_seconds: float
     device: str
     version: str = __version__
@@ -272,14 +347,54 @@ class RunDirectory:
         except (OSError, SafetensorError) as error:
             raise RunError(f"The weights '{path}' cannot be read: {error}.") from None
 
-    def append_history(self, lines: Sequence[Mapping[str, Any]]) -> int:
-        """Add lines to the history; its length in bytes afterwards."""
+    def write_state(self, name: Path, tensors: Mapping[str, Tensor], about: BaseModel) -> None:
+        """Write the state of something that goes on; the state before it is kept beside it.
+
+        Args:
+            name: Of the file.
+            tensors: The state.
+            about: What belongs to it.
+        """
+        plain = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+        path, before = self.path / name, self.path / _before(name)
+        if path.exists():
+            path.replace(before)
+        self._write(name, save(plain, {"about": about.model_dump_json()}))
+
+    def read_states(self, name: Path, kind: type[R]) -> Iterator[tuple[dict[str, Tensor], R] | str]:
+        """What :meth:`write_state` wrote, the latest first; a sentence for a damaged one."""
+        for path in (self.path / name, self.path / _before(name)):
+            if not path.exists():
+                continue
+            try:
+                with safe_open(path, framework="pt") as file:
+                    about = kind.model_validate_json(file.metadata()["about"])
+                    tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            except (OSError, SafetensorError, ValidationError, KeyError, TypeError) as error:
+                reason = " ".join(str(error).split())
+                yield f"The checkpoint '{path}' is damaged and is not used: {reason}."
+            else:
+                yield tensors, about
+
+    def remove_states(self, name: Path) -> None:
+        """Delete what :meth:`write_state` wrote."""
+        for path in (self.path / name, self.path / _before(name)):
+            path.unlink(missing_ok=True)
+
+    def append_history(self, lines: Sequence[Mapping[str, Any]], *, durable: bool = True) -> int:
+        """Add lines to the history; its length in bytes afterwards.
+
+        Args:
+            lines: One dictionary each.
+            durable: Wait until the disk has them.
+        """
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
         try:
             with (self.path / HISTORY).open("ab") as file:
                 file.write(text.encode())
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
                 return file.tell()
         except OSError as error:
             raise self._cannot_write(HISTORY, error) from None
@@ -319,6 +434,11 @@ class RunDirectory:
             f"'{self.path / name}' cannot be written ({error.strerror}); make room for it or "
             "check its permissions."
         )
+
+
+def _before(name: Path) -> Path:
+    """Where the state before the latest is kept."""
+    return name.with_name(f"{name.stem}.previous{name.suffix}")
 
 
 def environment(device: torch.device, threads: int) -> dict[str, Any]:

@@ -7,7 +7,9 @@ import itertools
 import os
 import re
 import sys
+import time
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import tyro
@@ -20,6 +22,7 @@ CONFIG = (tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff, tyro.conf.OmitAr
 """How flags are made of fields: no prefixes, no ``None`` to type, no ``--no-`` twins."""
 
 COMMANDS = {
+    "search": "find the network that fits a graph, and train it",
     "train": "train one architecture over seeds",
     "resume": "go on where a run stopped",
     "tasks": "what there is to train on",
@@ -28,12 +31,17 @@ COMMANDS = {
 """Each command and its line of help; ``pdnas.cli.NAME`` holds it as ``Command``."""
 
 
+STARTED: ContextVar[float] = ContextVar("started")
+"""When the command began, by ``time.monotonic``: budgets count from here."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code: 0, 2 for bad input, 130 for Ctrl-C.
 
     Args:
         arguments: What follows ``pdnas``; by default what the shell gave.
     """
+    STARTED.set(time.monotonic())
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -13,9 +13,22 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
+from pdnas.cli.drawing import draw
+
 if TYPE_CHECKING:  # what is only shown need not be imported, which takes seconds
-    from pdnas.runs import Result
+    from pdnas.architecture import Channels
+    from pdnas.runs import Result, Scores
     from pdnas.training.fit import Epoch
+
+FILES = {
+    "result.json": "all of this, and every value",
+    "architecture.json": "the choices; train it again with: pdnas train RUN",
+    "model.safetensors": "the weights of the best training; in Python: pdnas.load_run(RUN).model",
+    "history.jsonl": "every epoch of the search and of the trainings",
+    "settings.json": "what was asked for",
+    "environment.json": "versions and device",
+}
+"""What a search leaves behind, for those who look for it."""
 
 
 class TrainingProgress:
@@ -72,16 +85,7 @@ def show(name: str, result: "Result", run: Path) -> None:
     task = f"{result.task} ({result.note})" if result.note else result.task
     print_table(result.architecture.table(), title=f"{name} on {task}, hidden size {result.hidden}")
     header = ["split", "runs", "validation", "test", "95 % interval", "parameters", "seconds"]
-    interval = result.test.interval
-    row = [
-        result.split.name,
-        str(len(result.test.values)),
-        str(result.val),
-        str(result.test),
-        f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f}" if interval else "-",
-        f"{result.parameters:,}",
-        f"{result.search_seconds + result.train_seconds:.1f}",
-    ]
+    row = _row(result.split.name, result.val, result.test, result.parameters, result.train_seconds)
     print_table([header, row], title=f"{result.metric} in %, mean ± standard deviation")
     print(f"run: {run}")
 
@@ -98,3 +102,47 @@ def print_table(rows: Sequence[Sequence[str]], title: str | None = None) -> None
     page = io.StringIO()
     Console(file=page, force_terminal=terminal, width=None if terminal else 200).print(table)
     print(page.getvalue())
+
+
+def show_search(result: "Result", task: "Channels", run: Path) -> None:
+    """The network that was found, how it compares, what it cost, and where everything lies."""
+    report = result.search
+    assert report is not None
+    name = f"{result.task} ({result.note})" if result.note else result.task
+    print(f"The network found for {name}, split {result.split.name}:\n")
+    print("\n".join(draw(result.architecture, task, result.hidden)) + "\n")
+    header = ["network", "runs", "validation", "test", "95 % interval", "parameters", "seconds"]
+    rows = [_row("found", result.val, result.test, result.parameters, result.train_seconds)]
+    rows += [
+        _row(control.name, control.val, control.test, control.parameters, control.seconds)
+        for control in report.controls
+    ]
+    print_table([header, *rows], title=f"{result.metric} in %, mean ± standard deviation")
+    times = result.search_seconds / report.training_seconds if report.training_seconds else 0.0
+    print(
+        f"The search took {result.search_seconds:.1f} s, {times:.1f} times one training of the "
+        f"network found of {result.recipe['epochs']} epochs ({report.training_seconds:.1f} s); the "
+        f"{len(report.trials)} candidates took {sum(t.seconds for t in report.trials):.1f} s."
+    )
+    if report.stopped:
+        why = "the budget was spent" if report.stopped == "budget" else "it was interrupted"
+        print(f"The job ended early, because {why}; this is the best network so far.")
+    for warning in report.warnings:
+        print(f"warning: {warning}")
+    print(f"\nrun: {run}")
+    for file, about in FILES.items():
+        if (run / file).is_file():
+            print(f"  {file:20} {about}")
+
+
+def _row(name: str, val: "Scores", test: "Scores", parameters: int, seconds: float) -> list[str]:
+    interval = test.interval
+    return [
+        name,
+        str(len(test.values)),
+        str(val),
+        str(test),
+        f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f}" if interval else "-",
+        f"{parameters:,}",
+        f"{seconds:.1f}",
+    ]

@@ -2,12 +2,14 @@
 
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
 import torch
 import tyro
+from pydantic import BaseModel
 
 from pdnas.errors import PdnasError
 from pdnas.tasks import GraphTask, load_task
@@ -90,21 +92,40 @@ class TaskFlags:
         return chosen
 
 
-RecipeChanges: Any = make_dataclass(
-    "RecipeChanges",
-    [
-        (
-            name,
-            Annotated[
-                Union[info.annotation, None],  # noqa: UP007 - made of a value, not written
-                tyro.conf.arg(help=info.description, help_behavior_hint="(default: the recipe's)"),
-            ],
-            field(default=None),
-        )
-        for name, info in Recipe.model_fields.items()
-    ],
-    frozen=True,
-)
+def changes_of(model: type[BaseModel], whose: str, *, without: Collection[str] = ()) -> Any:
+    """A dataclass with a flag for each field of some settings; none is given by default.
+
+    Args:
+        model: The settings.
+        whose: Where the default comes from, for the help.
+        without: Fields that have no flag.
+    """
+    return make_dataclass(
+        f"{model.__name__}Changes",
+        [
+            (
+                name,
+                Annotated[
+                    Union[info.annotation, None],  # noqa: UP007 - made of a value, not written
+                    tyro.conf.arg(
+                        help=info.description, help_behavior_hint=f"(default: the {whose}'s)"
+                    ),
+                ],
+                field(default=None),
+            )
+            for name, info in model.model_fields.items()
+            if name not in without
+        ],
+        frozen=True,
+    )
+
+
+def given(changes: Any) -> dict[str, Any]:
+    """The flags that were given."""
+    return {name: value for name, value in vars(changes).items() if value is not None}
+
+
+RecipeChanges: Any = changes_of(Recipe, "recipe")
 """One flag for each field of a recipe; those that are not given leave the recipe as it is."""
 
 

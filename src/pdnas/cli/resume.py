@@ -2,12 +2,22 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import tyro
+from pydantic import ConfigDict
 
+from pdnas.cli import search, train
 from pdnas.cli.flags import OutputFlags
-from pdnas.cli.train import TrainSettings, execute
-from pdnas.runs import SETTINGS, RunDirectory
+from pdnas.runs import SETTINGS, Record, RunDirectory
+
+
+class AnySettings(Record):
+    """Which command a run is of; the rest is its own."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    command: Literal["train", "search"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,11 @@ class Command:
     def run(self) -> int:
         """Finish the run and show its result."""
         run = RunDirectory.open(self.run_dir)
-        settings = run.read_record(SETTINGS, TrainSettings)
-        task = settings.task.load().named(settings.task_name)
-        return execute(settings, task, OutputFlags(json=self.json, quiet=self.quiet), run)
+        output = OutputFlags(json=self.json, quiet=self.quiet)
+        if run.read_record(SETTINGS, AnySettings).command == "search":
+            searched = run.read_record(SETTINGS, search.SearchSettings)
+            task = searched.task.load().named(searched.task_name)
+            return search.execute(searched, task, output, run)
+        trained = run.read_record(SETTINGS, train.TrainSettings)
+        task = trained.task.load().named(trained.task_name)
+        return train.execute(trained, task, output, run)

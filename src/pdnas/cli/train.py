@@ -12,7 +12,15 @@ import tyro
 
 from pdnas.architecture import Architecture, check_hidden
 from pdnas.cli.display import TrainingProgress, show
-from pdnas.cli.flags import MANY, DeviceFlags, OutputFlags, RecipeChanges, TaskFlags, by_default
+from pdnas.cli.flags import (
+    MANY,
+    DeviceFlags,
+    OutputFlags,
+    RecipeChanges,
+    TaskFlags,
+    by_default,
+    given,
+)
 from pdnas.errors import PdnasError
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
@@ -104,8 +112,8 @@ class Command:
             raise unknown("baseline", name, [*BASELINES, "a .json file", "a run directory"])
         if self.recipe is not None:
             recipe = find_recipe(self.recipe)
-        given = {key: value for key, value in vars(self.changes).items() if value is not None}
-        return architecture, hidden if self.hidden is None else self.hidden, recipe.changed(**given)
+        recipe = recipe.changed(**given(self.changes))
+        return architecture, hidden if self.hidden is None else self.hidden, recipe
 
 
 def execute(

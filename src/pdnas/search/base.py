@@ -4,10 +4,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+)
 from torch import Tensor
 
 from pdnas.architecture import Architecture
@@ -81,7 +88,7 @@ class Search(ABC):
 
     @abstractmethod
     def candidates(self) -> list[Candidate]:
-        """What the search proposes to train, the most promising first; the favored is among them."""
+        """What the search proposes to train, the most promising first, the favored among them."""
 
     @abstractmethod
     def network(self, architecture: Architecture) -> GraphNetwork:
@@ -129,8 +136,7 @@ class Strategy(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    name: ClassVar[str]
-
+    name: str
     epochs: int = Field(400, ge=1, description="Epochs of the search.")
 
     @abstractmethod
@@ -142,6 +148,10 @@ class Strategy(BaseModel, ABC):
         """A search to be stepped inside, where torch's random state is its own."""
         with seeded(problem.seed, problem.device):
             yield self.start(problem)
+
+    def shortened(self, epochs: int) -> "Strategy":
+        """These settings with fewer epochs; a schedule is to shrink with them."""
+        return self.changed(epochs=epochs)
 
     def changed(self, **values: Any) -> "Strategy":
         """These settings with some values replaced, all of them checked."""
@@ -158,9 +168,18 @@ class Strategy(BaseModel, ABC):
 STRATEGIES: Registry[str, type[Strategy]] = Registry("strategy")
 
 
-def optimizer_tensors(
-    optimizer: torch.optim.Optimizer, names: Sequence[str]
-) -> dict[str, Tensor]:
+def read_strategy(values: Any) -> Any:
+    """Settings from what they were written as: the name says whose they are."""
+    if isinstance(values, dict) and isinstance(values.get("name"), str):
+        return STRATEGIES[values["name"]].model_validate(values)
+    return values
+
+
+AnyStrategy = Annotated[SerializeAsAny[Strategy], BeforeValidator(read_strategy)]
+"""The type of a field that holds settings of any strategy."""
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) -> dict[str, Tensor]:
     """The state of an optimizer as named tensors; what was never stepped has none.
 
     Args:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from pdnas.architecture import Architecture
 from pdnas.models import GraphNetwork
-from pdnas.ops import SLOTS
 from pdnas.registry import Registry
+from pdnas.search.additive import AdditiveModel
 from pdnas.search.base import (
     STRATEGIES,
     Candidate,
@@ -25,7 +25,6 @@ from pdnas.search.problem import Problem
 from pdnas.supernet import Controller, GraphSummary, Router, Supernet, candidate_mask
 from pdnas.supernet.controller import Form
 from pdnas.supernet.relaxation import (
-    Estimator,
     GateNoise,
     entropy,
     factors,
@@ -37,12 +36,16 @@ from pdnas.training.batching import Batches
 from pdnas.training.fit import DIGITS, evaluate
 from pdnas.training.metrics import loss, score
 
+Estimator = Literal["scaled", "straight-through", "additive"]
 
 SETTLED = 0.05
 """Entropy of a controller that tries one path only."""
 
 UNDECIDED = 0.9
 """Entropy of a controller that has learned next to nothing."""
+
+SUMS = ("products", "responses", "moments")
+"""What the additive model remembers."""
 
 LINE = 1500
 """Bytes of probabilities in a line of the history; deeper networks record them less often."""
@@ -52,8 +55,7 @@ LINE = 1500
 class Pdnas(Strategy):
     """Settings of the paper's search; the defaults are those that validation favors."""
 
-    name = "pdnas"
-
+    name: Literal["pdnas"] = "pdnas"
     train_steps: int = Field(1, ge=1, description="Steps of the weights in each epoch.")
     weight_lr: float = Field(0.005, gt=0, description="Learning rate of the shared weights.")
     architecture_lr: float = Field(
@@ -63,7 +65,10 @@ class Pdnas(Strategy):
     anneal_rate: float = Field(1.0, ge=0, description="How fast it is lowered.")
     warm_up: int = Field(0, ge=0, description="Epochs at first in which all paths are as likely.")
     estimator: Estimator = Field(
-        "straight-through", description="How probabilities get a gradient."
+        "additive",
+        description="How controller and router learn: by the gradient of the validation loss, as "
+        "in the paper (scaled) or free of the probabilities' scale (straight-through), or from "
+        "what each choice adds to the validation metric (additive).",
     )
     controller: Form = Field("logits", description="What gives the probabilities.")
     gating: Gating = Field("hard", description="Whether shortcuts are open or shut, or in between.")
@@ -77,6 +82,15 @@ class Pdnas(Strategy):
 
     def start(self, problem: Problem) -> "PdnasSearch":
         return PdnasSearch(problem, self)
+
+    def shortened(self, epochs: int) -> Strategy:
+        """The warm-up and the start of the annealing come earlier by as much."""
+        part = epochs / self.epochs
+        return self.changed(
+            epochs=epochs,
+            anneal_start=round(part * self.anneal_start),
+            warm_up=round(part * self.warm_up),
+        )
 
 
 PRESETS: Registry[str, Pdnas] = Registry("preset")
@@ -152,6 +166,7 @@ class PdnasSearch(Search):
         self._train = Batches(problem.task, "train", recipe.batch_graphs)
         self._val = Batches(problem.task, "val")
         self._entropies = torch.zeros(settings.epochs)
+        self._model = AdditiveModel(self.controller.mask.numel() + len(self._gates()))
         numbers = int(self.controller.mask.sum()) + 2 * int(self.router.possible.sum())
         self._stride = math.ceil(5 * numbers / LINE)
 
@@ -176,7 +191,7 @@ class PdnasSearch(Search):
             train_loss = self._step_weights(network, soft)
 
         network.eval()
-        if warming:
+        if warming or settings.estimator == "additive":
             val_loss, val = evaluate(network, self._val, self.problem.task)
         else:
             chosen = noisy.gather(-1, op_index.unsqueeze(-1)).squeeze(-1)  # P[Index], [L, K]
@@ -185,15 +200,19 @@ class PdnasSearch(Search):
         figures = torch.stack([train_loss, val_loss, val]).tolist()
         epoch = self._record(figures, heat, op_index, op_probs, gates)
         self.epoch += 1
+        if settings.estimator == "additive":
+            self._observe(architecture, figures[2])
+            if not warming:
+                self._follow_effects()
         return epoch
 
     def _op_probs(self) -> Tensor:
         r""":math:`\bar P^g`, ``[L, K, T]``."""
-        if self.summary is None:
-            probs: Tensor = self.controller()
-            return probs
-        parts = [self.summary(batch.x, batch.adjacency) for batch in self._val.in_order()]
-        probs = self.controller(torch.stack(parts).mean(dim=0))
+        summary = None
+        if self.summary is not None:
+            parts = [self.summary(batch.x, batch.adjacency) for batch in self._val.in_order()]
+            summary = torch.stack(parts).mean(dim=0)
+        probs: Tensor = self.controller(summary)
         return probs
 
     def _choose(self, op_probs: Tensor, gates: Tensor) -> tuple[Tensor, Architecture]:
@@ -216,7 +235,9 @@ class PdnasSearch(Search):
         """One pass over the training part; the mean loss, still on the device."""
         losses = []
         for batch in self._train.shuffled():
-            output = network(batch.x, batch.adjacency, gates=None if gates is None else gates.detach())
+            output = network(
+                batch.x, batch.adjacency, gates=None if gates is None else gates.detach()
+            )
             value = loss(batch.select(output), batch.y, self.problem.task.kind)
             value.backward()
             self._weights.step()
@@ -233,9 +254,10 @@ class PdnasSearch(Search):
         The gradient is found for the few probabilities first and led through the controller and
         the router once, however many batches there are.
         """
-        task, count = self.problem.task, 0
+        task, count, estimator = self.problem.task, 0, self.settings.estimator
+        assert estimator != "additive"
         leaves = [chosen.detach().requires_grad_(), gates.detach().requires_grad_()]
-        scale = self.supernet.factors(factors(leaves[0], self.settings.estimator))
+        scale = self.supernet.factors(factors(leaves[0], estimator))
         grads = [torch.zeros_like(leaf) for leaf in leaves]
         outputs, labels = [], []
         for batch in self._val.in_order():
@@ -254,6 +276,28 @@ class PdnasSearch(Search):
         self._architecture.step()
         output, y = torch.cat(outputs), torch.cat(labels)
         return loss(output, y, task.kind), score(output, y, task.kind, task.metric)
+
+    def _observe(self, architecture: Architecture, val: float) -> None:
+        """Add a path and its validation to the additive model."""
+        self._model.observe(self._choices(architecture), val, self.epoch / self.epochs)
+
+    def _choices(self, architecture: Architecture) -> Tensor:
+        """A 1 for every op and every gate of an architecture, ``[D]``: first ops, then gates."""
+        index = self.supernet.op_index(architecture).unsqueeze(-1)
+        ops = torch.zeros(self.controller.mask.shape).scatter_(-1, index, 1.0)
+        gates = torch.tensor([gate in architecture.gates for gate in self._gates()])
+        return torch.cat([ops.flatten(), gates])
+
+    @torch.no_grad()
+    def _follow_effects(self) -> None:
+        """Make every logit what the choice adds to the metric, in units of its standard error."""
+        effects, errors = self._model.effects()
+        scores = (effects / errors).to(self.controller.prior)
+        self.controller.prior.copy_(scores[: self.controller.mask.numel()])
+        for (i, j), value in zip(
+            self._gates(), scores[self.controller.mask.numel() :], strict=True
+        ):
+            self.router.gate_logits[i, j] = value
 
     def _record(
         self, figures: list[float], heat: float, op_index: Tensor, op_probs: Tensor, gates: Tensor
@@ -292,8 +336,17 @@ class PdnasSearch(Search):
                 flat.view(probs.shape[:2]), (draws < gate_probs).float()
             )
             found[self.problem.shrink(drawn, probs, gate_probs)] = None
-        ranked = [self._rate(architecture) for architecture in found]
-        return sorted(ranked, key=lambda candidate: (-candidate.val, candidate.loss))
+        rated = [self._rate(architecture) for architecture in found]
+        if self.settings.estimator != "additive":
+            return sorted(rated, key=lambda candidate: (-candidate.val, candidate.loss))
+        for candidate in rated:
+            self._observe(candidate.architecture, candidate.val)
+        effects, _ = self._model.effects()
+        worth = {
+            candidate: float(self._choices(candidate.architecture).double() @ effects)
+            for candidate in rated
+        }
+        return sorted(rated, key=lambda candidate: -worth[candidate])
 
     def _rate(self, architecture: Architecture) -> Candidate:
         """What the shared weights say of an architecture."""
@@ -314,20 +367,21 @@ class PdnasSearch(Search):
         found = []
         if early < SETTLED:
             found.append(
-                f"The controller collapsed: within the first quarter of the search its entropy fell "
+                "The controller collapsed: within the first quarter of the search its entropy fell "
                 f"to {early:.2f} of 1, so that most ops were hardly tried; use --estimator "
                 "straight-through or a lower --architecture-lr."
             )
         if last > UNDECIDED:
             found.append(
-                f"The controller never sharpened: its entropy is still {last:.2f} of 1, so that the "
-                "choice rests on the candidates' validation alone; use more --epochs or a higher "
-                "--architecture-lr."
+                f"The controller never sharpened: its entropy is still {last:.2f} of 1, so that "
+                "the choice rests on the candidates' validation alone; use more --epochs or a "
+                "higher --architecture-lr."
             )
         return found
 
     def tensors(self) -> dict[str, Tensor]:
         tensors = {"generator": self._generator.get_state(), "entropies": self._entropies}
+        tensors |= {f"model/{name}": getattr(self._model, name) for name in SUMS}
         for name, module, optimizer in self._parts():
             for key, value in module.state_dict().items():
                 tensors[f"{name}/values/{key}"] = value
@@ -338,6 +392,8 @@ class PdnasSearch(Search):
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self._generator.set_state(tensors["generator"])
         self._entropies = tensors["entropies"]
+        for name in SUMS:
+            setattr(self._model, name, tensors[f"model/{name}"])
         for name, module, optimizer in self._parts():
             module.load_state_dict(_below(f"{name}/values/", tensors))
             load_optimizer(optimizer, _names(module), _below(f"{name}/optimizer/", tensors))

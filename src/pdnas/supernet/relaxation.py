@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 GateNoise = Literal["gumbel", "logistic"]
-Estimator = Literal["scaled", "straight-through"]
+Factor = Literal["scaled", "straight-through"]
 
 
 def temperature(epoch: int, *, epochs: int, anneal_start: int, anneal_rate: float) -> float:
@@ -73,7 +73,7 @@ def gumbel_sigmoid(gate_logits: Tensor, noise: Tensor, temperature: float) -> Te
     return torch.sigmoid((gate_logits + noise) / temperature)
 
 
-def factors(probs: Tensor, estimator: Estimator) -> Tensor:
+def factors(probs: Tensor, kind: Factor) -> Tensor:
     r"""What the output of each chosen op is multiplied with, to give its probability a gradient.
 
     ``scaled`` is the paper's :math:`P[\mathrm{Index}]`: the output shrinks with the probability.
@@ -82,9 +82,9 @@ def factors(probs: Tensor, estimator: Estimator) -> Tensor:
 
     Args:
         probs: Of the chosen ops, above zero.
-        estimator: Which of the two.
+        kind: Which of the two.
     """
-    return probs if estimator == "scaled" else probs / probs.detach()
+    return probs if kind == "scaled" else probs / probs.detach()
 
 
 def entropy(op_probs: Tensor, mask: Tensor) -> Tensor:
@@ -96,4 +96,5 @@ def entropy(op_probs: Tensor, mask: Tensor) -> Tensor:
     A slot with a single op is settled.
     """
     bits = -torch.special.xlogy(op_probs, op_probs).sum(dim=-1)
-    return bits / mask.sum(dim=-1).clamp(min=2).log()
+    share: Tensor = bits / mask.sum(dim=-1).clamp(min=2).log()
+    return share

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -171,7 +172,7 @@ class Supernet(nn.Module):
             return kind(dims, self.space.attention_normalization)
         return kind(dims)
 
-    def _op(self, number: int, slot: str, spec: BlockSpec) -> Op:
+    def _op(self, number: int, slot: str, spec: BlockSpec) -> Any:
         return self.ops[_key(number, slot, spec)]
 
 

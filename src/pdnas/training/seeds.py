@@ -39,7 +39,8 @@ class Training(Record):
         epoch: The chosen one.
         val: Validation there.
         test: Test there.
-        seconds: How long it took.
+        epochs: How many were run.
+        seconds: How long they took.
     """
 
     split_seed: int | None
@@ -47,6 +48,7 @@ class Training(Record):
     epoch: int
     val: float
     test: float
+    epochs: int
     seconds: float
 
 
@@ -121,6 +123,7 @@ def train(
             epoch=outcome.epoch,
             val=outcome.val,
             test=read_test(network, split_task),
+            epochs=outcome.epochs,
             seconds=outcome.seconds,
         )
         ledger.add(training, epochs, network.state_dict())

@@ -1,0 +1,127 @@
+"""A search at work, on stderr: a live view in a terminal, now and then a line elsewhere."""
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from pdnas.pipeline import Job, Plan, Watcher
+from pdnas.search import Problem, Search, SearchEpoch
+from pdnas.training.fit import Epoch
+
+REFRESH = 0.25
+"""Seconds between two pictures."""
+
+LINES = 5
+"""Lines that a search writes where there is no terminal."""
+
+
+class SearchProgress(Watcher):
+    """Shows a job's progress.
+
+    Args:
+        job: What is done.
+        quiet: Show nothing but what went wrong.
+    """
+
+    def __init__(self, job: Job, *, quiet: bool) -> None:
+        self._job, self._quiet = job, quiet
+        self._terminal = sys.stderr.isatty() and not quiet
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._task = self._bar.add_task("measuring", total=None, figures="")
+        self._path = Text("")
+        self._live = Live(Group(self._bar, self._path), console=self._bar.console, transient=True)
+        self._shown = 0.0
+        self._training = ""
+        self._epochs = job.strategy.epochs
+        self._problems: Sequence[Problem] = ()
+
+    def __enter__(self) -> "SearchProgress":
+        if self._terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._terminal:
+            self._live.stop()
+
+    def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
+        self._epochs = plan.epochs
+        budget = self._job.budget_seconds
+        limit = "" if budget is None else f", limited to {budget:g} s"
+        self._say(
+            f"estimated at most {plan.seconds:.0f} s{limit}: search {plan.search_seconds:.0f} s "
+            f"({len(problems)} x {plan.epochs} epochs), candidates {plan.candidate_seconds:.0f} s, "
+            f"final trainings and controls {plan.final_seconds:.0f} s"
+        )
+
+    def searched(self, search: Search, epoch: SearchEpoch) -> None:
+        problem = search.problem
+        what = f"search, {problem.num_blocks} blocks, hidden {problem.hidden}"
+        heat = epoch.details.get("temperature")
+        figures = (
+            f"epoch {epoch.epoch + 1}/{search.epochs}"
+            + (f"  temperature {heat:.2f}" if heat is not None else "")
+            + f"  loss {epoch.train_loss:.3f} / {epoch.val_loss:.3f}"
+            + f"  validation {100 * epoch.val:.1f} %"
+        )
+        if self._terminal:
+            if self._is_due() or search.is_over:
+                self._path.plain = f"favored: {search.favored()}"
+                self._show(what, figures, epoch.epoch + 1, search.epochs)
+        elif (epoch.epoch + 1) % max(1, search.epochs // LINES) == 0:
+            self._say(f"{what}: {figures}; favored: {search.favored()}")
+
+    def trained(self, what: str, epoch: Epoch) -> None:
+        total = self._job.recipe.epochs
+        figures = (
+            f"epoch {epoch.epoch + 1}/{total}  loss {epoch.train_loss:.3f} / {epoch.val_loss:.3f}"
+            f"  validation {100 * epoch.val:.1f} %"
+        )
+        if self._terminal:
+            if self._is_due():
+                self._path.plain = ""
+                self._show(f"training {what}", figures, epoch.epoch + 1, total)
+        elif what != self._training:
+            self._say(f"training {what}")
+        self._training = what
+
+    def noted(self, sentence: str) -> None:
+        print(f"pdnas: {sentence}", file=sys.stderr)
+
+    def _say(self, text: str) -> None:
+        if self._quiet:
+            return
+        if self._terminal:
+            self._bar.console.print(Text(text))
+        else:
+            print(text, file=sys.stderr)
+
+    def _is_due(self) -> bool:
+        now = time.monotonic()
+        if now - self._shown < REFRESH:
+            return False
+        self._shown = now
+        return True
+
+    def _show(self, what: str, figures: str, done: int, total: int) -> None:
+        if what != self._bar.tasks[0].description:
+            self._bar.reset(self._task)
+        self._bar.update(self._task, description=what, figures=figures, completed=done, total=total)

@@ -1,0 +1,168 @@
+"""``pdnas search``: from a graph to a trained network."""
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+import tyro
+
+from pdnas.cli import STARTED
+from pdnas.cli.display import show_search
+from pdnas.cli.flags import (
+    DeviceFlags,
+    OutputFlags,
+    TaskFlags,
+    by_default,
+    changes_of,
+    given,
+)
+from pdnas.cli.live import SearchProgress
+from pdnas.errors import PdnasError
+from pdnas.pipeline import Job, search
+from pdnas.runs import ENVIRONMENT, RESULT, SETTINGS, Record, Result, RunDirectory, environment
+from pdnas.search import STRATEGIES, Strategy
+from pdnas.search.pdnas import PRESETS, Pdnas
+from pdnas.space import SPACES
+from pdnas.tasks import GraphTask
+from pdnas.training import RECIPES, Recipe, find_recipe
+from pdnas.training.device import find_device
+
+RecipeChanges: Any = changes_of(Recipe, "recipe", without=["epochs"])
+StrategyChanges: Any = changes_of(Pdnas, "preset", without=["name", "epochs"])
+
+
+class SearchSettings(Record):
+    """All that decides a search run: what ``settings.json`` holds and ``pdnas resume`` reads."""
+
+    command: Literal["search"] = "search"
+    job: Job
+    task: TaskFlags
+    task_name: str
+    device: DeviceFlags
+
+
+@dataclass(frozen=True)
+class Command:
+    """Find the network that fits a graph: search, train the candidates, choose, evaluate, compare.
+
+    Validation chooses; the test part is read once, for the final trainings.
+    """
+
+    task: TaskFlags = TaskFlags()
+    space: Annotated[str, tyro.conf.arg(help=f"where to look: {', '.join(SPACES)}")] = "paper"
+    strategy: Annotated[str, tyro.conf.arg(help=f"how: {', '.join(STRATEGIES)}")] = "pdnas"
+    preset: Annotated[
+        str, tyro.conf.arg(help=f"settings of the strategy: {', '.join(PRESETS)}")
+    ] = "default"
+    settings: StrategyChanges = StrategyChanges()
+    epochs: Annotated[int | None, by_default("the preset's and the recipe's, 400")] = None
+    """epochs of the search, and of each training at most"""
+    blocks: tuple[int, ...] = (2,)
+    """depths to search; with several, validation chooses"""
+    hidden: tuple[int, ...] = (64,)
+    """channels between blocks to search; with several, validation chooses"""
+    max_parameters: Annotated[int | None, by_default("any number")] = None
+    """weights that the network may have at most"""
+    candidates: int = 8
+    """architectures of each search that are trained to choose among them"""
+    recipe: Annotated[
+        str, tyro.conf.arg(help=f"how to train: {', '.join(RECIPES)}, or a TOML file")
+    ] = "default"
+    changes: RecipeChanges = RecipeChanges()
+    seed: int = 0
+    """of the search, and the first of the final trainings"""
+    seeds: int = 3
+    """how many final trainings, each with the next seed"""
+    budget_seconds: Annotated[float | None, by_default("as long as it takes")] = None
+    """hard limit on the whole job; the search is fitted to it"""
+    device: DeviceFlags = DeviceFlags()
+    output: OutputFlags = OutputFlags()
+
+    def run(self) -> int:
+        """Search, write the run, show what was found."""
+        if len(self.task.chosen_splits()) > 1:
+            raise PdnasError(
+                f"A search is on one split, but --split-seeds is {self.task.split_seeds}; give one "
+                "number, and train what was found on the others with pdnas train."
+            )
+        job = self._job()
+        job.check()
+        task = self.task.load()
+        settings = SearchSettings(
+            job=job, task=self.task.resolved(), task_name=task.name, device=self.device
+        )
+        return execute(settings, task, self.output)
+
+    def _job(self) -> Job:
+        both = {} if self.epochs is None else {"epochs": self.epochs}
+        return Job(
+            space=SPACES[self.space],
+            strategy=self._strategy().changed(**given(self.settings), **both),
+            blocks=self.blocks,
+            hidden=self.hidden,
+            recipe=find_recipe(self.recipe).changed(**given(self.changes), **both),
+            seed=self.seed,
+            seeds=self.seeds,
+            candidates=self.candidates,
+            max_parameters=self.max_parameters,
+            budget_seconds=self.budget_seconds,
+        )
+
+    def _strategy(self) -> Strategy:
+        STRATEGIES[self.strategy]  # refuses a name that it does not know
+        return PRESETS[self.preset]
+
+
+def execute(
+    settings: SearchSettings,
+    task: GraphTask,
+    output: OutputFlags,
+    run: RunDirectory | None = None,
+) -> int:
+    """Do what the settings say, in a new run or going on with one, and show the result."""
+    settings.device.apply()
+    device = find_device(settings.device.device)
+    if run is None:
+        label = re.sub(r"[^\w.-]+", "-", f"search-{Path(task.name).stem}")
+        run = RunDirectory.create(output.run_dir, label)
+        run.write_json(SETTINGS, settings)
+        run.write_json(ENVIRONMENT, environment(device, settings.device.threads))
+    try:
+        with SearchProgress(settings.job, quiet=output.quiet) as progress:
+            result = search(
+                task,
+                settings.job,
+                device=device,
+                run=run,
+                watcher=progress,
+                started=STARTED.get(),
+            )
+    except torch.OutOfMemoryError:
+        raise _too_large(settings, device) from None
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):
+            raise
+        raise _too_large(settings, device) from None
+    except KeyboardInterrupt:
+        kept = ""
+        if run.has(RESULT):
+            best = run.read_record(RESULT, Result)
+            kept = f" The best network so far is kept there: validation {best.val} %."
+        print(f"pdnas: stopped; go on with: pdnas resume {run.path}.{kept}", file=sys.stderr)
+        return 130
+    if output.json:
+        print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
+    elif not output.quiet:
+        show_search(result, task, run.path)
+    return 0
+
+
+def _too_large(settings: SearchSettings, device: torch.device) -> PdnasError:
+    return PdnasError(
+        f"A search with hidden size {max(settings.job.hidden)} does not fit into the memory of "
+        f"{device}; give a smaller --hidden."
+    )

@@ -1,0 +1,781 @@
+"""The whole job: search, train the candidates, choose, evaluate, and compare with controls."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+import torch
+from pydantic import Field, ValidationError
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from pdnas.architecture import Architecture
+from pdnas.errors import RunError, SearchError, first_complaint
+from pdnas.models import GraphNetwork
+from pdnas.models.baselines import BASELINES
+from pdnas.runs import (
+    ARCHITECTURE,
+    CHECKPOINT_WEIGHTS,
+    PIPELINE,
+    RESULT,
+    SEARCH_STATE,
+    WEIGHTS,
+    Control,
+    Record,
+    Result,
+    RunDirectory,
+    Scores,
+    SearchReport,
+    Trial,
+)
+from pdnas.search import Candidate, Problem, Search, SearchEpoch
+from pdnas.search.base import AnyStrategy
+from pdnas.search.pdnas import PRESETS
+from pdnas.space import SPACES, SearchSpace
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
+from pdnas.training.batching import Batches
+from pdnas.training.device import find_device
+from pdnas.training.fit import DIGITS, Epoch, evaluate, read_test
+from pdnas.training.seeds import Training, check_seeds, sum_up, train_once
+
+CONTROLS = ("random", "gcn", "gat")
+"""What the network found is compared with: a random architecture, and two hand-designed ones."""
+
+RUNGS = (25, 50, 100)
+"""Epochs at which a candidate must keep up with those before it."""
+
+KEEP_UP = 3
+"""It must be as good there as the worst of so many best ones."""
+
+SEARCH_SHARE, CANDIDATE_SHARE = 0.45, 0.75
+"""Parts of a budget after which the search ends, and after which the candidates' trainings end."""
+
+FEWEST = 10
+"""Epochs without which neither a search nor a training is worth its name."""
+
+MANY = 10_000
+"""More seeds or candidates than anyone means to ask for."""
+
+CHECKPOINT_SHARE = 0.02
+"""The part of a search's time that its checkpoints may take."""
+
+DISAGREEMENT = 0.0
+"""Rank correlation below which the shared weights are said to mislead."""
+
+
+class Job(Record):
+    """All that decides a search from its first to its last number.
+
+    Args:
+        space: Where to look.
+        strategy: How.
+        blocks: Depths to search.
+        hidden: Hidden sizes to search; every pair of a depth and a size is searched.
+        recipe: How networks are trained.
+        seed: Of the search, and the first of the final trainings.
+        seeds: How many final trainings.
+        candidates: How many architectures are trained to choose among them.
+        max_parameters: How many weights a network may have.
+        budget_seconds: How long the whole job may take.
+    """
+
+    space: SearchSpace = SPACES["paper"]
+    strategy: AnyStrategy = PRESETS["default"]
+    blocks: tuple[int, ...] = (2,)
+    hidden: tuple[int, ...] = (64,)
+    recipe: Recipe = Recipe()
+    seed: int = 0
+    seeds: int = 3
+    candidates: int = 8
+    max_parameters: int | None = None
+    budget_seconds: float | None = None
+
+    @property
+    def final_seeds(self) -> tuple[int, ...]:
+        return tuple(range(self.seed, self.seed + self.seeds))
+
+    @property
+    def trial_seed(self) -> int:
+        """Of the candidates' trainings: none of the final ones, so that luck does not count."""
+        return self.seed + 2**32
+
+    def check(self) -> None:
+        """Refuse what makes no sense, before anything is computed."""
+        for name, values in (("--blocks", self.blocks), ("--hidden", self.hidden)):
+            if not values or len(set(values)) < len(values):
+                raise SearchError(
+                    f"{name} has the values {list(values)}; give at least one, each of them once."
+                )
+        for name, count in (("--seeds", self.seeds), ("--candidates", self.candidates)):
+            if not 1 <= count <= MANY:
+                raise SearchError(f"{name} is {count}; give 1 to {MANY}.")
+        check_seeds(self.final_seeds)
+        if self.seed >= 2**62:
+            raise SearchError(f"The seed {self.seed} is out of range; give 0 to {2**62 - 1}.")
+        if self.budget_seconds is not None and not 0 < self.budget_seconds < float("inf"):
+            raise SearchError(
+                f"The budget is {self.budget_seconds} seconds; give a number above 0."
+            )
+
+
+class Plan(Record):
+    """What the job is estimated to cost, and what the budget leaves of it.
+
+    Args:
+        epochs: Of each search.
+        search_seconds: Estimate for all searches.
+        candidate_seconds: Estimate for the candidates' trainings, if none falls behind.
+        final_seconds: Estimate for the final trainings and the controls, if none ends early.
+        epoch_seconds: What an epoch of a training was measured to take.
+    """
+
+    epochs: int
+    search_seconds: float
+    candidate_seconds: float
+    final_seconds: float
+    epoch_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Estimate for the whole job, at most."""
+        return self.search_seconds + self.candidate_seconds + self.final_seconds
+
+
+class Cell(Record):
+    """A finished search of the grid.
+
+    Args:
+        num_blocks: Depth.
+        hidden: Hidden size.
+        epochs: How many it had.
+        candidates: What it proposes to train, the most promising first.
+        warnings: What went wrong.
+        seconds: How long it took.
+    """
+
+    num_blocks: int
+    hidden: int
+    epochs: int
+    candidates: tuple[Candidate, ...]
+    warnings: tuple[str, ...]
+    seconds: float
+
+
+class Progress(Record):
+    """How far a job has come: what is finished is not done again.
+
+    Args:
+        split: Fingerprint of the split that the job is on.
+        plan: What it was planned to do.
+        cells: The finished searches.
+        trials: The trained candidates.
+        finals: The finished trainings of the chosen network.
+        controls: The finished trainings of each control.
+        seconds: Time spent so far.
+        history_bytes: Length of the history then.
+    """
+
+    split: str
+    plan: Plan
+    cells: tuple[Cell, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    finals: tuple[Training, ...] = ()
+    controls: dict[str, tuple[Training, ...]] = Field(default_factory=dict)
+    seconds: float = 0.0
+    history_bytes: int = 0
+
+
+class Mark(Record):
+    """Where a saved state of a search belongs.
+
+    Args:
+        cell: Number of the search in the grid.
+        seconds: Time that the search had taken.
+        history_bytes: Length of the history then.
+    """
+
+    cell: int
+    seconds: float
+    history_bytes: int
+
+
+class Watcher:
+    """Whoever wants to see a job at work overrides some of these."""
+
+    def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
+        """The costs are estimated and the job begins."""
+
+    def searched(self, search: Search, epoch: SearchEpoch) -> None:
+        """A search of the grid has done an epoch."""
+
+    def trained(self, what: str, epoch: Epoch) -> None:
+        """A training has done an epoch."""
+
+    def noted(self, sentence: str) -> None:
+        """Something happened that the user should know."""
+
+
+def search(
+    task: GraphTask,
+    job: Job | None = None,
+    *,
+    device: str | torch.device = "auto",
+    run: RunDirectory | None = None,
+    watcher: Watcher | None = None,
+    started: float | None = None,
+    **settings: Any,
+) -> Result:
+    """Find the network that fits a task: search, train the candidates, choose, evaluate.
+
+    Selection uses validation only. The test part is read once for each final training, after all
+    choices are made.
+
+    Args:
+        task: What the network is for.
+        job: What to do; by default a job of the other settings.
+        device: Where.
+        run: Where to write everything, and where to go on if something is there.
+        watcher: Told of what happens.
+        started: When the budget began to run, by ``time.monotonic``; by default now.
+        settings: Fields of :class:`Job`: ``blocks=(2, 3), hidden=(32,), seeds=5`` and so on.
+    """
+    job = make_job(**settings) if job is None else job
+    job.check()
+    return Pipeline(
+        job,
+        task.to(find_device(str(device))),
+        run=run,
+        watcher=watcher or Watcher(),
+        started=time.monotonic() if started is None else started,
+    ).run()
+
+
+class Pipeline:
+    """A job at work.
+
+    Args:
+        job: What to do.
+        task: On the device to work on.
+        run: Where to write, and where to go on.
+        watcher: Told of what happens.
+        started: When the budget began to run, by ``time.monotonic``.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        task: GraphTask,
+        *,
+        run: RunDirectory | None,
+        watcher: Watcher,
+        started: float,
+    ) -> None:
+        self.job, self.task, self.watcher = job, task, watcher
+        self._run = run
+        self._problems = _problems(job, task, watcher)
+        self._live: Search | None = None
+        self._weights: dict[str, Tensor] = {}
+        self._started = started
+        self.progress = self._begin()
+
+    def run(self) -> Result:
+        """Do what is left to do; a job that is interrupted keeps the best network so far."""
+        try:
+            for number in range(len(self.progress.cells), len(self._problems)):
+                self._search(number)
+            self._try_candidates()
+            self._train_chosen()
+            self._train_controls()
+        except KeyboardInterrupt:
+            self._write_result(self._result("interrupt"))
+            raise
+        result = self._result("budget" if self._is_late(1.0) else None)
+        return self._write_result(result)
+
+    def _begin(self) -> Progress:
+        """What is recorded in the run, or a new plan."""
+        fingerprint = self.task.split.sha256
+        if self._run is not None and self._run.has(PIPELINE):
+            progress = self._run.read_record(PIPELINE, Progress)
+            if progress.split != fingerprint:
+                raise RunError(
+                    f"The run '{self._run.path}' was begun on another split: its data have "
+                    "changed; start a new run."
+                )
+            if progress.trials or progress.finals:
+                self._weights = self._run.read_weights(CHECKPOINT_WEIGHTS)
+            self._started = time.monotonic() - progress.seconds
+            return progress
+        plan = self._plan()
+        progress = Progress(split=fingerprint, plan=plan)
+        if self._run is not None:
+            self._run.cut_history(0)
+            self._run.write_json(PIPELINE, progress)
+        self.watcher.planned(plan, self._problems)
+        return progress
+
+    def _plan(self) -> Plan:
+        """Estimate the costs from a few steps, and fit the search to the budget."""
+        job, epochs = self.job, self.job.strategy.epochs
+        costs = [_measure(problem, job) for problem in self._problems]
+        step = sum(search for search, _ in costs)
+        training = statistics.fmean(training for _, training in costs)
+        count = job.candidates * len(costs)
+        candidates = training * count * min(job.recipe.epochs, RUNGS[-1])
+        final = training * job.recipe.epochs * job.seeds * (1 + len(CONTROLS))
+        if job.budget_seconds is not None:
+            left = job.budget_seconds - self._elapsed() - _reserve(training)
+            least = FEWEST * (step + training) + self._elapsed() + _reserve(training)
+            if left < FEWEST * (step + training):
+                raise SearchError(
+                    f"The budget of {job.budget_seconds:g} seconds is too small for this job; the "
+                    f"least is about {least:.0f} seconds: raise --budget-seconds or search fewer "
+                    "--blocks and --hidden."
+                )
+            if left < step * epochs + candidates + final:
+                epochs = max(1, min(epochs, int(SEARCH_SHARE * left / step)))
+        return Plan(
+            epochs=epochs,
+            search_seconds=step * epochs,
+            candidate_seconds=candidates,
+            final_seconds=final,
+            epoch_seconds=training,
+        )
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    def _is_late(self, share: float) -> bool:
+        """Whether a part of the budget is spent; never without a budget."""
+        if self.job.budget_seconds is None:
+            return False
+        usable = self.job.budget_seconds - _reserve(self.progress.plan.epoch_seconds)
+        return self._elapsed() > share * usable
+
+    def _record(self, lines: Sequence[dict[str, Any]], **update: Any) -> None:
+        """Write down what is finished: first its history, then the fact."""
+        length = self.progress.history_bytes
+        if self._run is not None:
+            length = self._run.append_history(lines)
+        self.progress = self.progress.model_copy(
+            update={**update, "seconds": self._elapsed(), "history_bytes": length}
+        )
+        if self._run is not None:
+            self._run.write_json(PIPELINE, self.progress)
+
+    def _search(self, number: int) -> None:
+        """Search one cell of the grid, from its last checkpoint if there is one."""
+        problem = self._problems[number]
+        strategy = self.job.strategy.shortened(self.progress.plan.epochs)
+        share = SEARCH_SHARE * (number + 1) / len(self._problems)
+        with strategy.begin(problem) as search:
+            self._live = search
+            before = self._restore(search, number)
+            began = saved = time.monotonic()
+            cost = 0.0
+            while not search.is_over and not (search.epoch and self._is_late(share)):
+                epoch = search.step()
+                line = {"phase": "search", "cell": number, **_line(epoch)}
+                length = self._append(line)
+                self.watcher.searched(search, epoch)
+                now = time.monotonic()
+                if self._run is not None and now - saved >= max(1.0, cost / CHECKPOINT_SHARE):
+                    mark = Mark(cell=number, seconds=before + now - began, history_bytes=length)
+                    self._save(search, mark)
+                    saved = time.monotonic()
+                    cost = saved - now
+            cell = Cell(
+                num_blocks=problem.num_blocks,
+                hidden=problem.hidden,
+                epochs=search.epoch,
+                candidates=_best(search, self.job.candidates),
+                warnings=tuple(search.warnings()),
+                seconds=before + time.monotonic() - began,
+            )
+        self._record([], cells=(*self.progress.cells, cell))
+        if self._run is not None:
+            self._run.remove_states(SEARCH_STATE)
+
+    def _append(self, line: dict[str, Any]) -> int:
+        return 0 if self._run is None else self._run.append_history([line], durable=False)
+
+    def _save(self, search: Search, mark: Mark) -> None:
+        """Write a checkpoint; a disk that is full is reported and does not end the search."""
+        assert self._run is not None
+        try:
+            self._run.write_state(SEARCH_STATE, search.state(), mark)
+        except RunError as error:
+            self.watcher.noted(f"{error} The search goes on; its checkpoint is an earlier one.")
+
+    def _restore(self, search: Search, number: int) -> float:
+        """Go on from the latest whole checkpoint; the seconds that the search had taken then."""
+        if self._run is None:
+            return 0.0
+        length, seconds = self.progress.history_bytes, 0.0
+        for state in self._run.read_states(SEARCH_STATE, Mark):
+            if isinstance(state, str):
+                self.watcher.noted(state)
+                continue
+            tensors, mark = state
+            if mark.cell == number:
+                search.restore(tensors)
+                length, seconds = mark.history_bytes, mark.seconds
+                break
+        self._run.cut_history(length)
+        return seconds
+
+    def _try_candidates(self) -> None:
+        """Train the candidates briefly, each only for as long as it keeps up with the others."""
+        if self._run is not None and len(self.progress.finals) == 0:
+            self._run.cut_history(self.progress.history_bytes)
+        for number, (cell, candidate) in enumerate(self._queue()):
+            if number < len(self.progress.trials) or self.progress.finals:
+                continue
+            if number and self._is_late(CANDIDATE_SHARE):
+                break
+            self._try(number, cell, candidate)
+
+    def _queue(self) -> list[tuple[Cell, Candidate]]:
+        """The candidates of all searches: the first of each, then the second of each, and so on."""
+        ranked = [
+            (rank, number, cell, candidate)
+            for number, cell in enumerate(self.progress.cells)
+            for rank, candidate in enumerate(cell.candidates)
+        ]
+        ranked.sort(key=lambda entry: entry[:2])
+        return [(cell, candidate) for _, _, cell, candidate in ranked]
+
+    def _try(self, number: int, cell: Cell, candidate: Candidate) -> None:
+        race = Race([trial.rungs for trial in self.progress.trials])
+        lines: list[dict[str, Any]] = []
+
+        def watch(epoch: Epoch) -> None:
+            lines.append({"phase": "candidate", "number": number, **asdict(epoch)})
+            self.watcher.trained(f"candidate {number + 1}", epoch)
+
+        network, outcome = train_once(
+            candidate.architecture,
+            self.task,
+            hidden=cell.hidden,
+            recipe=self.job.recipe,
+            seed=self.job.trial_seed,
+            on_epoch=watch,
+            stop=lambda epoch: race.falls_behind(epoch) or self._is_late(CANDIDATE_SHARE),
+        )
+        trial = Trial(
+            architecture=candidate.architecture,
+            hidden=cell.hidden,
+            shared_val=candidate.val,
+            val=outcome.val,
+            epochs=outcome.epochs,
+            rungs=race.rungs,
+            seconds=outcome.seconds,
+        )
+        best = max((other.val for other in self.progress.trials), default=-1.0)
+        if trial.val > best:
+            self._keep(network.state_dict())
+        self._record(lines, trials=(*self.progress.trials, trial))
+
+    def _keep(self, weights: dict[str, Tensor]) -> None:
+        """These weights are the best so far."""
+        self._weights = {name: weight.detach().cpu() for name, weight in weights.items()}
+        if self._run is not None:
+            self._run.write_weights(CHECKPOINT_WEIGHTS, self._weights)
+
+    @property
+    def chosen(self) -> Trial:
+        """The candidate with the best validation; of equals the first."""
+        return max(self.progress.trials, key=lambda trial: trial.val)
+
+    def _train_chosen(self) -> None:
+        """Train the chosen network with every final seed, and read the test part."""
+        for seed in self.job.final_seeds[len(self.progress.finals) :]:
+            first = not self.progress.finals
+            if self._is_late(1.0):
+                return
+            best = max((other.val for other in self.progress.finals), default=-1.0)
+            training, weights, lines = self._train(
+                "found", self.chosen.architecture, self.chosen.hidden, seed, {"phase": "final"}
+            )
+            if self._is_late(1.0) and not first:
+                return  # a training cut short does not belong into a mean
+            if training.val > best:
+                self._keep(weights)
+            self._record(lines, finals=(*self.progress.finals, training))
+
+    def _train_controls(self) -> None:
+        """Train what nobody searched for with the same recipe and seeds."""
+        for name, architecture in self._controls().items():
+            done = self.progress.controls.get(name, ())
+            for seed in self.job.final_seeds[len(done) :]:
+                if self._is_late(1.0):
+                    return
+                place = {"phase": "control", "name": name}
+                training, _, lines = self._train(
+                    name, architecture, self.chosen.hidden, seed, place
+                )
+                if self._is_late(1.0):
+                    return
+                done = (*done, training)
+                self._record(lines, controls={**self.progress.controls, name: done})
+
+    def _controls(self) -> dict[str, Architecture]:
+        """A random architecture of the chosen shape, and the baselines."""
+        shape = self.chosen.architecture.num_blocks, self.chosen.hidden
+        problem = next(p for p in self._problems if (p.num_blocks, p.hidden) == shape)
+        generator = torch.Generator().manual_seed(self.job.seed)
+        return {
+            name: problem.sample(generator) if name == "random" else BASELINES[name].architecture
+            for name in CONTROLS
+        }
+
+    def _train(
+        self, name: str, architecture: Architecture, hidden: int, seed: int, place: dict[str, Any]
+    ) -> tuple[Training, dict[str, Tensor], list[dict[str, Any]]]:
+        """One training with its test: what came out, the weights, and the history."""
+        lines: list[dict[str, Any]] = []
+
+        def watch(epoch: Epoch) -> None:
+            lines.append({**place, "seed": seed, **asdict(epoch)})
+            self.watcher.trained(f"{name}, seed {seed}", epoch)
+
+        network, outcome = train_once(
+            architecture,
+            self.task,
+            hidden=hidden,
+            recipe=self.job.recipe,
+            seed=seed,
+            on_epoch=watch,
+            stop=lambda _: self._is_late(1.0),
+        )
+        training = Training(
+            split_seed=self.task.split.seed,
+            seed=seed,
+            epoch=outcome.epoch,
+            val=outcome.val,
+            test=read_test(network, self.task),
+            epochs=outcome.epochs,
+            seconds=outcome.seconds,
+        )
+        return training, network.state_dict(), lines
+
+    def _result(self, stopped: Literal["budget", "interrupt"] | None) -> Result:
+        """The best network so far: of the final trainings, or of the trials, or as searched."""
+        if self.progress.finals:
+            architecture, hidden = self.chosen.architecture, self.chosen.hidden
+            trainings = list(self.progress.finals)
+        elif self.progress.trials:
+            architecture, hidden = self.chosen.architecture, self.chosen.hidden
+            trainings = [self._of_trial(self.chosen)]
+        else:
+            architecture, hidden, training = self._of_search()
+            trainings = [training]
+        result = sum_up(
+            architecture,
+            [self.task],
+            trainings,
+            hidden=hidden,
+            recipe=self.job.recipe,
+            seeds=[training.seed for training in trainings],
+        )
+        cells = self.progress.cells
+        rates = [training.seconds / max(training.epochs, 1) for training in trainings]
+        report = SearchReport(
+            settings=self.job.strategy.model_dump(mode="json"),
+            seed=self.job.seed,
+            epochs=next(
+                (
+                    c.epochs
+                    for c in cells
+                    if (c.num_blocks, c.hidden) == (architecture.num_blocks, hidden)
+                ),
+                self._live.epoch if self._live else 0,
+            ),
+            trials=self.progress.trials,
+            controls=tuple(self._control(name) for name in self.progress.controls),
+            rank_correlation=_rank_correlation(self.progress.trials),
+            training_seconds=self.job.recipe.epochs * statistics.median(rates),
+            warnings=tuple(self._warnings()),
+            stopped=stopped,
+        )
+        update = {
+            "strategy": self.job.strategy.name,
+            "space": self.job.space.name,
+            "search_seconds": sum(cell.seconds for cell in cells),
+            "search": report,
+        }
+        return result.model_copy(update=update).with_weights(self._weights)
+
+    def _of_trial(self, trial: Trial) -> Training:
+        """A trial as the result, where there was no time for more; its test is read here."""
+        network = GraphNetwork(trial.architecture, self.task, trial.hidden)
+        network.load_state_dict(self._weights)
+        return Training(
+            split_seed=self.task.split.seed,
+            seed=self.job.trial_seed,
+            epoch=trial.epochs - 1,
+            val=trial.val,
+            test=read_test(network.to(self.task.graphs[0].y.device), self.task),
+            epochs=trial.epochs,
+            seconds=trial.seconds,
+        )
+
+    def _of_search(self) -> tuple[Architecture, int, Training]:
+        """What the search favors, with the weights that it shares, where nothing else is there."""
+        if self._live is None:
+            raise KeyboardInterrupt  # before the first epoch there is nothing to keep
+        architecture = self._live.favored()
+        network = self._live.network(architecture)
+        _, val = evaluate(network, Batches(self.task, "val"), self.task)
+        self._weights = {name: w.detach().cpu() for name, w in network.state_dict().items()}
+        training = Training(
+            split_seed=self.task.split.seed,
+            seed=self.job.seed,
+            epoch=self._live.epoch,
+            val=round(float(val), DIGITS),
+            test=read_test(network, self.task),
+            epochs=0,
+            seconds=0.0,
+        )
+        return architecture, self._live.problem.hidden, training
+
+    def _control(self, name: str) -> Control:
+        trainings, architecture = self.progress.controls[name], self._controls()[name]
+        return Control(
+            name=name,
+            architecture=architecture,
+            hidden=self.chosen.hidden,
+            parameters=architecture.parameters(self.task, self.chosen.hidden),
+            val=Scores.of([training.val for training in trainings]),
+            test=Scores.of([training.test for training in trainings]),
+            seconds=sum(training.seconds for training in trainings),
+        )
+
+    def _warnings(self) -> Iterator[str]:
+        """What the searches say of themselves, and whether their ranking was worth anything."""
+        for cell in self.progress.cells:
+            yield from cell.warnings
+        agreement = _rank_correlation(self.progress.trials)
+        if agreement is not None and agreement < DISAGREEMENT:
+            yield (
+                f"The search's ranking of the candidates does not agree with their training (rank "
+                f"correlation {agreement:.2f}): the choice rests on their validation; try more "
+                "--candidates."
+            )
+
+    def _write_result(self, result: Result) -> Result:
+        if self._run is not None:
+            self._run.write_json(ARCHITECTURE, result.architecture)
+            self._run.write_weights(WEIGHTS, self._weights)
+            self._run.write_json(RESULT, result)
+        return result
+
+
+class Race:
+    """Whether a training keeps up with earlier ones, asked at a few epochs.
+
+    Args:
+        others: The best validation of each earlier training at the epochs that it reached.
+    """
+
+    def __init__(self, others: Sequence[tuple[float, ...]]) -> None:
+        self._others = others
+        self._best = 0.0
+        self.rungs: tuple[float, ...] = ()
+
+    def falls_behind(self, epoch: Epoch) -> bool:
+        """Whether so many others were better at this epoch that the training may end."""
+        self._best = max(self._best, epoch.val)
+        place = len(self.rungs)
+        if place == len(RUNGS) or epoch.epoch + 1 < RUNGS[place]:
+            return False
+        self.rungs = (*self.rungs, self._best)
+        reached = sorted(
+            (rungs[place] for rungs in self._others if len(rungs) > place), reverse=True
+        )
+        return len(reached) >= KEEP_UP and self._best < reached[KEEP_UP - 1]
+
+
+def make_job(**settings: Any) -> Job:
+    """A job of some settings; what is not given keeps its default."""
+    try:
+        return Job.model_validate(settings)
+    except ValidationError as error:
+        raise SearchError(f"The search cannot be set so: {first_complaint(error)}.") from None
+
+
+def _problems(job: Job, task: GraphTask, watcher: Watcher) -> list[Problem]:
+    """The grid: every depth with every hidden size, without what no network fits into."""
+    problems, refused = [], []
+    for num_blocks, hidden in itertools.product(job.blocks, job.hidden):
+        try:
+            problem = Problem(
+                task, job.space, num_blocks, hidden, job.recipe, job.max_parameters, job.seed
+            )
+        except SearchError as error:
+            refused.append(error)
+        else:
+            problems.append(problem)
+    if not problems:
+        raise refused[0]
+    for reason in refused:
+        watcher.noted(f"Left out: {reason}")
+    return problems
+
+
+def _measure(problem: Problem, job: Job) -> tuple[float, float]:
+    """Seconds of an epoch of the search and of a training, from a few of each, thrown away."""
+    with job.strategy.begin(problem) as search:
+        times = list(_times(search.step, 4))[1:]
+    generator = torch.Generator().manual_seed(job.seed)
+    rates = []
+    for _ in range(2):
+        _, outcome = train_once(
+            problem.sample(generator),
+            problem.task,
+            hidden=problem.hidden,
+            recipe=job.recipe.changed(epochs=2),
+            seed=job.seed,
+        )
+        rates.append(outcome.seconds / 2)
+    return statistics.fmean(times), statistics.fmean(rates)
+
+
+def _times(action: Callable[[], object], count: int) -> Iterator[float]:
+    for _ in range(count):
+        began = time.perf_counter()
+        action()
+        yield time.perf_counter() - began
+
+
+def _reserve(epoch_seconds: float) -> float:
+    """Seconds kept for the last epoch, the test and the files."""
+    return 0.5 + 3 * epoch_seconds
+
+
+def _best(search: Search, count: int) -> tuple[Candidate, ...]:
+    """The most promising candidates; what the search itself favors is always one of them."""
+    ranked = search.candidates()
+    favored = search.favored()
+    best = ranked[:count]
+    if all(candidate.architecture != favored for candidate in best):
+        best[-1] = next(entry for entry in ranked if entry.architecture == favored)
+    return tuple(best)
+
+
+def _line(epoch: SearchEpoch) -> dict[str, Any]:
+    """An epoch of a search as a line of the history."""
+    figures = {key: value for key, value in vars(epoch).items() if key != "details"}
+    return {**figures, **epoch.details}
+
+
+def _rank_correlation(trials: Sequence[Trial]) -> float | None:
+    """Spearman's correlation of estimate and training; none where it would say nothing."""
+    shared, trained = [trial.shared_val for trial in trials], [trial.val for trial in trials]
+    if len(trials) < 5 or len(set(shared)) == 1 or len(set(trained)) == 1:
+        return None
+    return round(float(spearmanr(shared, trained).statistic), DIGITS)
