@@ -16,6 +16,7 @@ from pdnas.architecture import Architecture
 from pdnas.errors import RunError, SearchError, first_complaint
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
+from pdnas.registry import unknown
 from pdnas.runs import (
     ARCHITECTURE,
     CHECKPOINT_WEIGHTS,
@@ -41,9 +42,6 @@ from pdnas.training.batching import Batches
 from pdnas.training.device import find_device
 from pdnas.training.fit import DIGITS, Epoch, evaluate, read_test
 from pdnas.training.seeds import Training, check_seeds, sum_up, train_once
-
-CONTROLS = ("random", "gcn", "gat")
-"""What the network found is compared with: a random architecture, and two hand-designed ones."""
 
 RUNGS = (25, 50, 100)
 """Epochs at which a candidate must keep up with those before it."""
@@ -78,7 +76,8 @@ class Job(Record):
         recipe: How networks are trained.
         seed: Of the search, and the first of the final trainings.
         seeds: How many final trainings.
-        candidates: How many architectures are trained to choose among them.
+        candidates: How many architectures of each search are trained to choose among them.
+        controls: What the network found is compared with: ``random``, or baselines' names.
         max_parameters: How many weights a network may have.
         budget_seconds: How long the whole job may take.
     """
@@ -91,6 +90,7 @@ class Job(Record):
     seed: int = 0
     seeds: int = 3
     candidates: int = 8
+    controls: tuple[str, ...] = ("random", "gcn", "gat")
     max_parameters: int | None = None
     budget_seconds: float | None = None
 
@@ -113,6 +113,9 @@ class Job(Record):
         for name, count in (("--seeds", self.seeds), ("--candidates", self.candidates)):
             if not 1 <= count <= MANY:
                 raise SearchError(f"{name} is {count}; give 1 to {MANY}.")
+        for name in self.controls:
+            if name != "random" and name not in BASELINES:
+                raise unknown("control", name, ["random", *BASELINES])
         check_seeds(self.final_seeds)
         if self.seed >= 2**62:
             raise SearchError(f"The seed {self.seed} is out of range; give 0 to {2**62 - 1}.")
@@ -285,9 +288,7 @@ class Pipeline:
     def run(self) -> Result:
         """Do what is left to do; a job that is interrupted keeps the best network so far."""
         try:
-            for number in range(len(self.progress.cells), len(self._problems)):
-                self._search(number)
-            self._try_candidates()
+            self.choose()
             self._train_chosen()
             self._train_controls()
         except KeyboardInterrupt:
@@ -295,6 +296,13 @@ class Pipeline:
             raise
         result = self._result("budget" if self._is_late(1.0) else None)
         return self._write_result(result)
+
+    def choose(self) -> Trial:
+        """Search every cell of the grid and train the candidates: the chosen one."""
+        for number in range(len(self.progress.cells), len(self._problems)):
+            self._search(number)
+        self._try_candidates()
+        return self.chosen
 
     def _begin(self) -> Progress:
         """What is recorded in the run, or a new plan."""
@@ -326,7 +334,7 @@ class Pipeline:
         training = statistics.fmean(training for _, training in costs)
         count = job.candidates * len(costs)
         candidates = training * count * min(job.recipe.epochs, RUNGS[-1])
-        final = training * job.recipe.epochs * job.seeds * (1 + len(CONTROLS))
+        final = training * job.recipe.epochs * job.seeds * (1 + len(job.controls))
         if job.budget_seconds is not None:
             left = job.budget_seconds - self._elapsed() - _reserve(training)
             least = FEWEST * (step + training) + self._elapsed() + _reserve(training)
@@ -530,7 +538,7 @@ class Pipeline:
         generator = torch.Generator().manual_seed(self.job.seed)
         return {
             name: problem.sample(generator) if name == "random" else BASELINES[name].architecture
-            for name in CONTROLS
+            for name in self.job.controls
         }
 
     def _train(

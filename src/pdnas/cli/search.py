@@ -22,6 +22,7 @@ from pdnas.cli.flags import (
 )
 from pdnas.cli.live import SearchProgress
 from pdnas.errors import PdnasError
+from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import Job, search
 from pdnas.runs import ENVIRONMENT, RESULT, SETTINGS, Record, Result, RunDirectory, environment
 from pdnas.search import STRATEGIES, Strategy
@@ -69,6 +70,10 @@ class Command:
     """weights that the network may have at most"""
     candidates: int = 8
     """architectures of each search that are trained to choose among them"""
+    controls: Annotated[
+        tuple[str, ...],
+        tyro.conf.arg(help=f"what to compare with: random, {', '.join(BASELINES)}; or nothing"),
+    ] = ("random", "gcn", "gat")
     recipe: Annotated[
         str, tyro.conf.arg(help=f"how to train: {', '.join(RECIPES)}, or a TOML file")
     ] = "default"
@@ -108,6 +113,7 @@ class Command:
             seed=self.seed,
             seeds=self.seeds,
             candidates=self.candidates,
+            controls=self.controls,
             max_parameters=self.max_parameters,
             budget_seconds=self.budget_seconds,
         )

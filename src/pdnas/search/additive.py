@@ -1,60 +1,76 @@
-"""What each choice adds to the validation metric, learned from all the paths that were tried."""
+"""What each choice adds to a path's chances, learned from all the paths that were tried."""
 
 import torch
 from torch import Tensor
 
-NUISANCES = 2
-"""A constant and a trend, which belong to no choice: the shared weights improve on their own."""
+NEIGHBORS = 50
+"""Paths before and after, among which a path's validation is ranked."""
+
+GOOD = 0.75
+"""The part of these that a good path must beat."""
+
+PENALTY = 5.0
+"""How many observations an effect must outweigh."""
+
+MEMORY = 1000
+"""Observations that are kept; earlier ones were seen with weights that are long gone."""
 
 
 class AdditiveModel:
-    r"""Ridge regression of the metric on the choices of a path.
+    r"""Which choices make a path good, by ridge regression on the choices of many paths.
 
     .. math::
-        y_e = c_0 + c_1 e + \sum_{d} x_{e,d}\, w_d + \text{noise}, \qquad
-        w \sim N(0, \sigma^2 / \lambda)
+        y_n = c_{g(n)} + \sum_d x_{n,d}\, w_d + \text{noise}, \qquad w \sim N(0, \sigma^2 / \lambda)
 
-    :math:`x_e` has a 1 for every op and every gate of the path of epoch :math:`e`. Earlier epochs
-    count less, by a factor :math:`\gamma` per epoch, since they were seen with other weights.
+    :math:`x_n` has a 1 for every op and every gate of path :math:`n`. :math:`y_n` is 1 if the path
+    is good: if its metric beats three quarters of the paths that were tried just before and after
+    it. A plain metric will not do. It grows as the shared weights learn; and some paths fail
+    utterly with weights that they share with others, which says little about them and would
+    drown what distinguishes the good ones.
+
+    Paths of different groups :math:`g` are not compared: those that were just trained by a step,
+    and those that were not.
 
     Args:
         size: Number of choices, :math:`D`.
-        penalty: :math:`\lambda`, how many observations an effect must outweigh.
-        memory: Epochs after which an observation counts :math:`1 / e`; :math:`\gamma` follows.
     """
 
-    def __init__(self, size: int, *, penalty: float = 5.0, memory: float = 200.0) -> None:
-        self._decay = 1 - 1 / memory
-        self._ridge = torch.full((size + NUISANCES,), penalty, dtype=torch.float64)
-        self._ridge[:NUISANCES] = 1e-6
-        total = size + NUISANCES
-        # Decayed sums over the epochs: of x x', of x y, and of 1, y, y y.
-        self.products = torch.zeros(total, total, dtype=torch.float64)
-        self.responses = torch.zeros(total, dtype=torch.float64)
-        self.moments = torch.zeros(3, dtype=torch.float64)
+    def __init__(self, size: int) -> None:
+        self.choices = torch.zeros(0, size)
+        self.values = torch.zeros(0)
+        self.groups = torch.zeros(0, dtype=torch.long)
 
-    def observe(self, choices: Tensor, value: float, time: float) -> None:
-        """Add what an epoch showed.
+    def observe(self, choices: Tensor, value: float, group: int = 0) -> None:
+        """Add a path.
 
         Args:
-            choices: :math:`x_e`, ``[D]``.
-            value: :math:`y_e`.
-            time: The epoch, as a part of the whole search.
+            choices: :math:`x_n`, ``[D]``.
+            value: Its metric on validation.
+            group: With which others it is compared.
         """
-        x = torch.cat([torch.tensor([1.0, time]), choices.float()]).double()
-        for total, part in (
-            (self.products, torch.outer(x, x)),
-            (self.responses, x * value),
-            (self.moments, torch.tensor([1.0, value, value * value])),
-        ):
-            total.mul_(self._decay).add_(part)
+        self.choices = torch.cat([self.choices, choices.float().unsqueeze(0)])[-MEMORY:]
+        self.values = torch.cat([self.values, torch.tensor([value])])[-MEMORY:]
+        self.groups = torch.cat([self.groups, torch.tensor([group])])[-MEMORY:]
+
+    def good(self) -> Tensor:
+        """Which of the paths are good, ``[n]``, as 0 and 1."""
+        order = torch.arange(len(self.values))
+        near = (order.unsqueeze(0) - order.unsqueeze(1)).abs() <= NEIGHBORS
+        near &= self.groups.unsqueeze(0) == self.groups.unsqueeze(1)
+        below = (self.values.unsqueeze(0) < self.values.unsqueeze(1)) & near
+        equal = (self.values.unsqueeze(0) == self.values.unsqueeze(1)) & near
+        beaten = (below.sum(dim=1) + 0.5 * equal.sum(dim=1)) / near.sum(dim=1)
+        return (beaten > GOOD).double()
 
     def effects(self) -> tuple[Tensor, Tensor]:
         """Each choice's effect and its standard error, ``[D]`` each."""
-        inverse = torch.linalg.inv(self.products + self._ridge.diag())
-        weights = inverse @ self.responses
-        count, _, squares = self.moments.tolist()
-        error = squares - float(weights @ self.responses)
-        variance = max(error / max(count, 1.0), 1e-12)
+        y, kinds = self.good(), self.groups.unique()
+        constants = self.groups.unsqueeze(1) == kinds.unsqueeze(0)
+        x = torch.cat([constants.double(), self.choices.double()], dim=1)
+        ridge = torch.full((x.size(1),), PENALTY, dtype=torch.float64)
+        ridge[: len(kinds)] = 1e-6
+        inverse = torch.linalg.inv(x.T @ x + ridge.diag())
+        weights = inverse @ (x.T @ y)
+        variance = ((y - x @ weights).square().mean() if len(y) else y.sum()).clamp(min=1e-6)
         errors = (variance * inverse.diagonal()).sqrt()
-        return weights[NUISANCES:], errors[NUISANCES:]
+        return weights[len(kinds) :], errors[len(kinds) :]

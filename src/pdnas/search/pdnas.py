@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pdnas.architecture import Architecture
 from pdnas.models import GraphNetwork
+from pdnas.ops import ATTENTIONS
 from pdnas.registry import Registry
 from pdnas.search.additive import AdditiveModel
 from pdnas.search.base import (
@@ -44,8 +45,11 @@ SETTLED = 0.05
 UNDECIDED = 0.9
 """Entropy of a controller that has learned next to nothing."""
 
-SUMS = ("products", "responses", "moments")
+SEEN = ("choices", "values", "groups")
 """What the additive model remembers."""
+
+REFIT = 10
+"""Epochs between two fits of the additive model."""
 
 LINE = 1500
 """Bytes of probabilities in a line of the history; deeper networks record them less often."""
@@ -63,7 +67,9 @@ class Pdnas(Strategy):
     )
     anneal_start: int = Field(80, ge=0, description="Epoch from which the noise is lowered.")
     anneal_rate: float = Field(1.0, ge=0, description="How fast it is lowered.")
-    warm_up: int = Field(0, ge=0, description="Epochs at first in which all paths are as likely.")
+    warm_up: int = Field(
+        400, ge=0, description="Epochs at first in which all paths are equally likely."
+    )
     estimator: Estimator = Field(
         "additive",
         description="How controller and router learn: by the gradient of the validation loss, as "
@@ -97,6 +103,9 @@ PRESETS: Registry[str, Pdnas] = Registry("preset")
 """Settings of the search that have a name."""
 
 PRESETS.register("default")(Pdnas())
+PRESETS.register("straight-through")(
+    Pdnas(estimator="straight-through", architecture_lr=0.02, warm_up=0)
+)
 PRESETS.register("paper")(
     Pdnas(
         epochs=400,
@@ -114,8 +123,8 @@ PRESETS.register("paper")(
         pool=1,
     )
 )
-# All paths as likely from the first to the last epoch: single-path one-shot search.
-PRESETS.register("uniform")(Pdnas(warm_up=10**9))
+# Every path as likely from the first to the last epoch, and nothing learned of the ops.
+PRESETS.register("uniform")(Pdnas(estimator="straight-through", warm_up=400))
 
 
 class PdnasSearch(Search):
@@ -150,7 +159,7 @@ class PdnasSearch(Search):
         self.router = Router(
             _possible(problem), noise=settings.gate_noise, gating=settings.gating
         ).to(device)
-        self._weights = torch.optim.Adam(
+        self.weight_optimizer = torch.optim.Adam(
             self.supernet.parameters(),
             lr=settings.weight_lr,
             weight_decay=recipe.weight_decay,
@@ -159,9 +168,11 @@ class PdnasSearch(Search):
         self._choosers = nn.ModuleList([self.controller, self.router])
         if self.summary is not None:
             self._choosers.append(self.summary)
-        self._architecture = torch.optim.Adam(
+        self.architecture_optimizer = torch.optim.Adam(
             self._choosers.parameters(), lr=settings.architecture_lr, fused=True
         )
+        mask = self.controller.mask
+        self._uniform = mask / mask.sum(dim=-1, keepdim=True)
         self._generator = torch.Generator().manual_seed(problem.seed)
         self._train = Batches(problem.task, "train", recipe.batch_graphs)
         self._val = Batches(problem.task, "val")
@@ -180,8 +191,10 @@ class PdnasSearch(Search):
             anneal_rate=settings.anneal_rate,
         )
         op_probs = self._op_probs()
-        noisy = noisy_probs(op_probs, heat, self.controller.mask, self._generator)
-        gates = self.router(heat, self._generator)
+        noisy = noisy_probs(
+            self._uniform if warming else op_probs, heat, self.controller.mask, self._generator
+        )
+        gates = self.router(heat, self._generator, fair=warming)
         op_index, architecture = self._choose(noisy, gates)
         network = self._lend(architecture)
 
@@ -201,9 +214,7 @@ class PdnasSearch(Search):
         epoch = self._record(figures, heat, op_index, op_probs, gates)
         self.epoch += 1
         if settings.estimator == "additive":
-            self._observe(architecture, figures[2])
-            if not warming:
-                self._follow_effects()
+            self._learn(architecture, figures[2])
         return epoch
 
     def _op_probs(self) -> Tensor:
@@ -240,7 +251,7 @@ class PdnasSearch(Search):
             )
             value = loss(batch.select(output), batch.y, self.problem.task.kind)
             value.backward()
-            self._weights.step()
+            self.weight_optimizer.step()
             for weight in network.parameters():
                 weight.grad = None
             losses.append(value.detach())
@@ -271,15 +282,18 @@ class PdnasSearch(Search):
             count += len(batch.y)
             outputs.append(logits.detach())
             labels.append(batch.y)
-        self._architecture.zero_grad(set_to_none=True)
+        self.architecture_optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward([chosen, gates], [grad / count for grad in grads])
-        self._architecture.step()
+        self.architecture_optimizer.step()
         output, y = torch.cat(outputs), torch.cat(labels)
         return loss(output, y, task.kind), score(output, y, task.kind, task.metric)
 
-    def _observe(self, architecture: Architecture, val: float) -> None:
-        """Add a path and its validation to the additive model."""
-        self._model.observe(self._choices(architecture), val, self.epoch / self.epochs)
+    def _learn(self, architecture: Architecture, val: float) -> None:
+        """Add a path and its validation to what is known, and now and then follow it."""
+        if self.epoch > self.epochs // 4:  # before, the weights say nothing yet
+            self._model.observe(self._choices(architecture), val)
+            if self.epoch % REFIT == 0 or self.is_over:
+                self._follow_effects()
 
     def _choices(self, architecture: Architecture) -> Tensor:
         """A 1 for every op and every gate of an architecture, ``[D]``: first ops, then gates."""
@@ -320,7 +334,7 @@ class PdnasSearch(Search):
     @torch.no_grad()
     def favored(self) -> Architecture:
         """The noise-free choice: the likeliest op of every slot, the gates that are likely open."""
-        return self._choose(self._op_probs(), self.router.probs())[1]
+        return self._plain(self._choose(self._op_probs(), self.router.probs())[1])
 
     @torch.no_grad()
     def candidates(self) -> list[Candidate]:
@@ -335,18 +349,29 @@ class PdnasSearch(Search):
             drawn = self.supernet.architecture(
                 flat.view(probs.shape[:2]), (draws < gate_probs).float()
             )
-            found[self.problem.shrink(drawn, probs, gate_probs)] = None
+            found[self._plain(self.problem.shrink(drawn, probs, gate_probs))] = None
         rated = [self._rate(architecture) for architecture in found]
         if self.settings.estimator != "additive":
             return sorted(rated, key=lambda candidate: (-candidate.val, candidate.loss))
-        for candidate in rated:
-            self._observe(candidate.architecture, candidate.val)
-        effects, _ = self._model.effects()
-        worth = {
-            candidate: float(self._choices(candidate.architecture).double() @ effects)
-            for candidate in rated
-        }
-        return sorted(rated, key=lambda candidate: -worth[candidate])
+        choices = torch.stack([self._choices(candidate.architecture) for candidate in rated])
+        for row, candidate in zip(choices, rated, strict=True):
+            self._model.observe(row, candidate.val, group=1)
+        worth = choices.double() @ self._model.effects()[0]
+        shared = torch.tensor([candidate.val for candidate in rated])
+        # Each candidate's place in two rankings: by its ops, and by its own validation.
+        places = worth.argsort().argsort() + shared.argsort().argsort()
+        return [rated[int(number)] for number in places.argsort(descending=True, stable=True)]
+
+    def _plain(self, architecture: Architecture) -> Architecture:
+        """The same network by its simplest name: the heads of a fixed attention change nothing."""
+        fewest = self.problem.space.heads[0]
+        blocks = [
+            spec
+            if ATTENTIONS[spec.attention].learned
+            else spec.model_copy(update={"heads": fewest})
+            for spec in architecture.blocks
+        ]
+        return architecture.model_copy(update={"blocks": tuple(blocks)})
 
     def _rate(self, architecture: Architecture) -> Candidate:
         """What the shared weights say of an architecture."""
@@ -360,7 +385,9 @@ class PdnasSearch(Search):
 
     def warnings(self) -> list[str]:
         """A controller that settled at once, or that never did."""
-        if self.epoch == 0 or self.settings.warm_up >= self.epoch:
+        if self.epoch == 0 or (
+            self.settings.estimator != "additive" and self.settings.warm_up >= self.epoch
+        ):
             return []
         early = float(self._entropies[: max(1, self.epoch // 4)].min())
         last = float(self._entropies[self.epoch - 1])
@@ -381,7 +408,7 @@ class PdnasSearch(Search):
 
     def tensors(self) -> dict[str, Tensor]:
         tensors = {"generator": self._generator.get_state(), "entropies": self._entropies}
-        tensors |= {f"model/{name}": getattr(self._model, name) for name in SUMS}
+        tensors |= {f"model/{name}": getattr(self._model, name) for name in SEEN}
         for name, module, optimizer in self._parts():
             for key, value in module.state_dict().items():
                 tensors[f"{name}/values/{key}"] = value
@@ -392,7 +419,7 @@ class PdnasSearch(Search):
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self._generator.set_state(tensors["generator"])
         self._entropies = tensors["entropies"]
-        for name in SUMS:
+        for name in SEEN:
             setattr(self._model, name, tensors[f"model/{name}"])
         for name, module, optimizer in self._parts():
             module.load_state_dict(_below(f"{name}/values/", tensors))
@@ -401,8 +428,8 @@ class PdnasSearch(Search):
     def _parts(self) -> list[tuple[str, nn.Module, torch.optim.Optimizer]]:
         """What is learned, and by whom."""
         return [
-            ("supernet", self.supernet, self._weights),
-            ("choosers", self._choosers, self._architecture),
+            ("supernet", self.supernet, self.weight_optimizer),
+            ("choosers", self._choosers, self.architecture_optimizer),
         ]
 
     def _gates(self) -> tuple[tuple[int, int], ...]:

@@ -34,13 +34,19 @@ class Router(nn.Module):
         self.noise = noise
         self.gating = gating
 
-    def forward(self, temperature: float, generator: Generator) -> Tensor:
+    def forward(self, temperature: float, generator: Generator, *, fair: bool = False) -> Tensor:
         """Gates ``[L, L]``, 0 where there can be no shortcut.
 
         A hard gate has the value 0 or 1 and the gradient of the soft one.
+
+        Args:
+            temperature: Of the Gumbel-sigmoid.
+            generator: Draws the noise.
+            fair: Whether every prior counts as 0.
         """
         noise = gate_noise(tuple(self.possible.shape), self.noise, generator).to(self.gate_logits)
-        soft = gumbel_sigmoid(self.gate_logits, noise, temperature) * self.possible
+        logits = torch.zeros_like(self.gate_logits) if fair else self.gate_logits
+        soft = gumbel_sigmoid(logits, noise, temperature) * self.possible
         if self.gating == "soft":
             return soft
         return (soft > 0.5).to(soft) + (soft - soft.detach())
