@@ -2,8 +2,8 @@
 
 On each task, split and search seed, with one recipe:
 
-- ``default``, ``uniform``, ``straight-through``, ``follow`` (as default, but the last quarter of the
-  paths is drawn from what was learned): search, train the candidates, validation chooses;
+- ``default``, ``uniform``, ``straight-through``, ``follow`` (as default, but the last quarter of its
+  paths is drawn from what it learned): search, train the candidates, validation chooses;
 - ``paper``: the paper's search, whose noise-free choice is the network;
 - ``random``: as many random architectures as can be trained whole in the time that ``default`` took
   from its first step to its choice; validation chooses.

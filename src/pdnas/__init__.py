@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pdnas.architecture import Architecture, BlockSpec
     from pdnas.errors import PdnasError
     from pdnas.models import GraphNetwork
+    from pdnas.pipeline import search
     from pdnas.runs import Result, load_run
     from pdnas.space import SearchSpace
     from pdnas.tasks import GraphTask, load_task
@@ -29,6 +30,7 @@ _HOMES = {
     "SearchSpace": "pdnas.space",
     "load_run": "pdnas.runs",
     "load_task": "pdnas.tasks",
+    "search": "pdnas.pipeline",
     "train": "pdnas.training",
 }
 
@@ -44,6 +46,7 @@ __all__ = [
     "__version__",
     "load_run",
     "load_task",
+    "search",
     "train",
 ]
 

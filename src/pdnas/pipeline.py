@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from pdnas.architecture import Architecture
+from pdnas.architecture import Architecture, check_hidden
 from pdnas.errors import RunError, SearchError, first_complaint
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
@@ -35,7 +35,7 @@ from pdnas.runs import (
 from pdnas.search import Candidate, Problem, Search, SearchEpoch
 from pdnas.search.base import AnyStrategy
 from pdnas.search.pdnas import PRESETS
-from pdnas.space import SPACES, SearchSpace
+from pdnas.space import SPACES, SearchSpace, check_blocks
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.batching import Batches
@@ -116,6 +116,10 @@ class Job(Record):
         for name in self.controls:
             if name != "random" and name not in BASELINES:
                 raise unknown("control", name, ["random", *BASELINES])
+        for num_blocks in self.blocks:
+            check_blocks(num_blocks)
+        for hidden in self.hidden:
+            check_hidden(hidden)
         check_seeds(self.final_seeds)
         if self.seed >= 2**62:
             raise SearchError(f"The seed {self.seed} is out of range; give 0 to {2**62 - 1}.")
@@ -294,8 +298,12 @@ class Pipeline:
         except KeyboardInterrupt:
             self._write_result(self._result("interrupt"))
             raise
-        result = self._result("budget" if self._is_late(1.0) else None)
-        return self._write_result(result)
+        return self._write_result(self._result(None if self._is_whole() else "budget"))
+
+    def _is_whole(self) -> bool:
+        """Whether every final training and every control is there."""
+        controls = [self.progress.controls.get(name, ()) for name in self.job.controls]
+        return all(len(done) == self.job.seeds for done in [self.progress.finals, *controls])
 
     def choose(self) -> Trial:
         """Search every cell of the grid and train the candidates: the chosen one."""
@@ -316,6 +324,8 @@ class Pipeline:
                 )
             if progress.trials or progress.finals:
                 self._weights = self._run.read_weights(CHECKPOINT_WEIGHTS)
+            if len(progress.cells) == len(self._problems):
+                self._run.cut_history(progress.history_bytes)
             self._started = time.monotonic() - progress.seconds
             return progress
         plan = self._plan()
@@ -438,8 +448,6 @@ class Pipeline:
 
     def _try_candidates(self) -> None:
         """Train the candidates briefly, each only for as long as it keeps up with the others."""
-        if self._run is not None and len(self.progress.finals) == 0:
-            self._run.cut_history(self.progress.history_bytes)
         for number, (cell, candidate) in enumerate(self._queue()):
             if number < len(self.progress.trials) or self.progress.finals:
                 continue
@@ -479,6 +487,7 @@ class Pipeline:
             hidden=cell.hidden,
             shared_val=candidate.val,
             val=outcome.val,
+            epoch=outcome.epoch,
             epochs=outcome.epochs,
             rungs=race.rungs,
             seconds=outcome.seconds,
@@ -625,7 +634,7 @@ class Pipeline:
         return Training(
             split_seed=self.task.split.seed,
             seed=self.job.trial_seed,
-            epoch=trial.epochs - 1,
+            epoch=trial.epoch,
             val=trial.val,
             test=read_test(network.to(self.task.graphs[0].y.device), self.task),
             epochs=trial.epochs,

@@ -108,6 +108,7 @@ class Trial(Record):
         hidden: Its hidden size.
         shared_val: What the search had estimated of it.
         val: Validation at its best epoch.
+        epoch: That epoch.
         epochs: How many it was trained for.
         rungs: The best validation so far at each epoch at which candidates are compared.
         seconds: How long it took.
@@ -117,6 +118,7 @@ class Trial(Record):
     hidden: int
     shared_val: float
     val: float
+    epoch: int
     epochs: int
     rungs: tuple[float, ...]
     seconds: float
@@ -260,6 +262,14 @@ class Result(Record):
             f"hidden {self.hidden}, {self.parameters:,} parameters, "
             f"{self.search_seconds + self.train_seconds:.1f} s on {self.device}"
         )
+
+
+class AnySettings(Record):
+    """Which command a run is of; the rest of its settings is that command's own."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    command: Literal["train", "search"]
 
 
 class RunDirectory:

@@ -80,7 +80,7 @@ class SearchSpace(BaseModel):
 
     def count(self, num_blocks: int) -> int:
         """Number of members with that many blocks."""
-        _check_blocks(num_blocks)
+        check_blocks(num_blocks)
         inner = math.prod(len(self.candidates(slot)) for slot in SLOTS)
         last = math.prod(len(self.candidates(slot, last=True)) for slot in SLOTS)
         gates = len(self.possible_gates(num_blocks))
@@ -88,7 +88,7 @@ class SearchSpace(BaseModel):
 
     def sample(self, num_blocks: int, generator: torch.Generator) -> Architecture:
         """A member with that many blocks, all of them equally likely."""
-        _check_blocks(num_blocks)
+        check_blocks(num_blocks)
 
         def pick(count: int) -> int:
             return int(torch.randint(count, (), generator=generator))
@@ -152,7 +152,8 @@ class SearchSpace(BaseModel):
         return f"{self.name}: {slots}, shortcuts {self.shortcuts}"
 
 
-def _check_blocks(num_blocks: int) -> None:
+def check_blocks(num_blocks: int) -> None:
+    """Refuse a depth that no network has."""
     if not 1 <= num_blocks <= MAX_BLOCKS:
         raise ArchitectureError(f"The number of blocks is {num_blocks}; give 1 to {MAX_BLOCKS}.")
 

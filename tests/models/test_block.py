@@ -10,6 +10,7 @@ from torch_geometric.utils import to_undirected
 
 from pdnas.architecture import BlockSpec
 from pdnas.models import GraphBlock
+from pdnas.models.block import Factors
 from pdnas.ops import AGGREGATIONS, ATTENTIONS, COMBINES, HEADS, Adjacency, SparseFeatures
 
 LEARNED = [name for name in ATTENTIONS if ATTENTIONS[name].learned]
@@ -216,3 +217,64 @@ def test_the_normalization_reaches_the_attention() -> None:
     spec = BlockSpec(attention="gat")
     block = GraphBlock.from_spec(spec, 3, 5, 4, attention_normalization="none")
     assert block.attention.normalization == "none"
+
+
+def factors_of(*values: float) -> Factors:
+    """As numbers in double precision that want a gradient."""
+    return Factors(*(torch.tensor(value).double().requires_grad_() for value in values))
+
+
+@pytest.mark.parametrize("combine", COMBINES)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_factors_of_one_change_nothing(
+    aggregation: str, combine: str, x: Tensor, edges: Tensor
+) -> None:
+    choices = {"attention": "gat", "heads": 2, "aggregation": aggregation, "combine": combine}
+    block = make(activation="tanh", bias=True, **choices)
+    graph = Adjacency.from_edge_index(edges, NODES)
+    assert torch.equal(block(x, graph, factors_of(1, 1, 1, 1)), block(x, graph))
+
+
+@pytest.mark.parametrize("combine", COMBINES)
+def test_each_factor_multiplies_the_result_of_its_step(
+    combine: str, x: Tensor, edges: Tensor
+) -> None:
+    block = make(expansion=0, combine=combine, activation="tanh", bias=True)
+    graph = Adjacency.from_edge_index(edges, NODES)
+    neighbors = torch.zeros(NODES, NODES, dtype=torch.float64)
+    neighbors[edges[1], edges[0]] = 1
+    if combine == "none":
+        neighbors.fill_diagonal_(1)
+    scale = factors_of(0.7, 1.3, 0.4, 2.5)
+    transform, messages, combined, output = (factor for factor in scale if factor is not None)
+
+    result = block(x, graph, scale)
+    inner = transform * (x @ block.transform.weight)
+    joined = block.combine(messages * (neighbors @ inner), inner, x)
+    expected = output * (combined * joined + block.bias).tanh()
+
+    torch.testing.assert_close(result, expected)
+    weights = torch.linspace(-1, 2, 6).double()
+    grads, wanted = (
+        torch.autograd.grad(
+            (each * weights).sum(), [transform, messages, combined, output], materialize_grads=True
+        )
+        for each in (result, expected)
+    )
+    torch.testing.assert_close(grads, wanted)
+    assert all(grads)
+
+
+def test_a_factor_that_is_missing_multiplies_nothing(x: Tensor, edges: Tensor) -> None:
+    block, graph = make(activation="tanh"), Adjacency.from_edge_index(edges, NODES)
+    half = torch.tensor(0.5).double()
+    assert torch.equal(block(x, graph, Factors(output=half)), block(x, graph) * half)
+
+
+def test_a_block_uses_the_ops_that_it_is_given() -> None:
+    first = GraphBlock.from_spec(BlockSpec(attention="gat", bias=True), 3, 5, 4)
+    ops = dict(first.named_children())
+    second: Any = GraphBlock(**ops, bias=first.bias, attention_dropout=0.25)  # type: ignore[arg-type]
+    assert all(getattr(second, name) is op for name, op in ops.items())
+    assert second.bias is first.bias
+    assert second.attention_dropout == 0.25

@@ -15,6 +15,7 @@ from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import ArchitectureError, TaskError
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
+from pdnas.models.block import Factors
 from pdnas.ops import COMBINES, HEADS, SLOTS, Adjacency, SparseFeatures
 from pdnas.space import PAPER
 from pdnas.tasks import GraphTask
@@ -139,6 +140,75 @@ def test_shortcuts_follow_their_formula(x: Tensor, edges: Tensor) -> None:
 
     assert set(network.shortcuts) == set(maps)
     torch.testing.assert_close(network(x, edges), expected)
+
+
+def test_gates_multiply_their_shortcuts(x: Tensor, edges: Tensor) -> None:
+    plain = BlockSpec(expansion=0, attention="const")
+    architecture = blocks(plain, plain, gates=((0, 0), (0, 1), (1, 1)))
+    network: Any = GraphNetwork(architecture, SMALL, 4).double()
+    neighbors = torch.zeros(NODES, NODES, dtype=torch.float64)
+    neighbors[edges[1], edges[0]] = 1
+    messages = neighbors + torch.eye(NODES)  # combined by addition
+    first, second = (block.transform.weight for block in network.blocks)
+    maps = network.shortcuts
+    gates = torch.tensor([[0.3, 0.8], [9.0, 0.1]]).double().requires_grad_()
+
+    middle = messages @ x @ first + 0.3 * (x @ maps["0_0"])
+    expected = messages @ middle @ second + 0.8 * (x @ maps["0_1"]) + 0.1 * (middle @ maps["1_1"])
+    logits = network(x, edges, gates=gates)
+    (grad,) = torch.autograd.grad(logits[:, 0].sum(), gates)
+
+    torch.testing.assert_close(logits, expected, rtol=1e-6, atol=1e-6)
+    # The gate into the logits meets its shortcut alone, and there is none that leads backwards.
+    torch.testing.assert_close(grad[0, 1], (x @ maps["0_1"])[:, 0].sum())
+    assert (grad != 0).tolist() == [[True, True], [False, True]]
+
+
+def test_open_gates_change_nothing_and_shut_ones_leave_the_blocks(x: Tensor, edges: Tensor) -> None:
+    network = GraphNetwork(EVERYTHING, SMALL, 8).double()
+    ones, zeros = torch.ones(2, 2).double(), torch.zeros(2, 2).double()
+    assert torch.equal(network(x, edges, gates=ones), network(x, edges))
+    bare = GraphNetwork(EVERYTHING.model_copy(update={"gates": ()}), SMALL, 8).double()
+    bare.blocks.load_state_dict(network.blocks.state_dict())
+    assert torch.equal(network(x, edges, gates=zeros), bare(x, edges))
+
+
+def test_a_gate_without_a_map_has_no_say(x: Tensor, edges: Tensor) -> None:
+    network = GraphNetwork(blocks(BlockSpec(), BlockSpec(), gates=((0, 1),)), SMALL, 4).double()
+    gates = torch.tensor([[5.0, 1.0], [5.0, 5.0]]).double()
+    assert torch.equal(network(x, edges, gates=gates), network(x, edges))
+
+
+def test_factors_of_one_change_nothing(x: Tensor, edges: Tensor) -> None:
+    network, one = GraphNetwork(EVERYTHING, SMALL, 8).double(), torch.tensor(1.0).double()
+    factors = [Factors(one, one, one, one)] * 2
+    assert torch.equal(network(x, edges, factors=factors), network(x, edges))
+
+
+def test_every_block_has_factors_of_its_own_and_shortcuts_have_none(
+    x: Tensor, edges: Tensor
+) -> None:
+    network: Any = GraphNetwork(EVERYTHING, SMALL, 8).double()
+    graph = Adjacency.from_edge_index(edges, NODES)
+    first, second = (
+        Factors(*torch.tensor(values).double()) for values in ([2.0, 0.5, 3.0, 0.7], [0.9] * 4)
+    )
+    maps = network.shortcuts
+
+    middle = network.blocks[0](x, graph, first) + x @ maps["0_0"]
+    last = network.blocks[1](middle, graph, second)
+    expected = last + x @ maps["0_1"] + middle @ maps["1_1"]
+
+    torch.testing.assert_close(network(x, edges, factors=[first, second]), expected)
+
+
+def test_ready_blocks_and_maps_are_used_as_they_are(x: Tensor, edges: Tensor) -> None:
+    donor = GraphNetwork(EVERYTHING, SMALL, 8).double()
+    maps = {(i, j): donor.shortcuts[f"{i}_{j}"] for i, j in EVERYTHING.gates}
+    network = GraphNetwork(EVERYTHING, SMALL, 8, blocks=list(donor.blocks), shortcuts=maps)  # type: ignore[arg-type]
+    assert all(one is other for one, other in zip(network.blocks, donor.blocks, strict=True))
+    assert set(network.parameters()) == set(donor.parameters())
+    assert torch.equal(network(x, edges), donor(x, edges))
 
 
 def test_only_open_gates_have_maps() -> None:

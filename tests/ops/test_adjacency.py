@@ -195,6 +195,43 @@ def test_weights_take_the_precision_of_the_features() -> None:
     assert result.dtype == torch.float64
 
 
+@given(edges=edge_lists, kept=st.lists(nodes, unique=True))
+def test_a_subgraph_has_the_edges_between_its_nodes_under_their_new_numbers(
+    edges: Edges, kept: list[int]
+) -> None:
+    part = adjacency(edges).subgraph(torch.tensor(kept, dtype=torch.long))
+    inside = [(s, t) for s, t in edges if s in kept and t in kept]
+    expected = [(kept.index(s), kept.index(t)) for s, t in inside]
+    assert part.num_nodes == len(kept)
+    assert Counter(pairs(part)) == Counter(expected)
+
+
+def test_the_subgraph_of_all_nodes_is_the_graph(tiny_graph: Tensor) -> None:
+    graph = Adjacency.from_edge_index(tiny_graph, 6)
+    assert pairs(graph.subgraph(torch.arange(6))) == pairs(graph)
+
+
+def test_a_subgraph_counts_its_own_degrees(tiny_graph: Tensor) -> None:
+    part = Adjacency.from_edge_index(tiny_graph, 6).subgraph(torch.tensor([2, 0, 5]))
+    assert pairs(part) == [(1, 0), (0, 1)]  # 0 -> 2 and 2 -> 0
+    assert part.in_degree.tolist() == part.out_degree.tolist() == [1, 1, 0]
+    assert part.gcn_weights.tolist() == [1.0, 1.0]
+
+
+@given(edges=edge_lists, kept=st.lists(nodes, unique=True, min_size=1), seed=seeds)
+def test_sums_in_a_subgraph_are_those_of_its_edges_alone(
+    edges: Edges, kept: list[int], seed: int
+) -> None:
+    graph, index = adjacency(edges), torch.tensor(kept)
+    x = randn(MAX_NODES, 1, 2, seed=seed)
+    dense = torch.zeros(MAX_NODES, MAX_NODES, dtype=torch.float64)
+    dense.index_put_((graph.targets, graph.sources), dense.new_ones(()), accumulate=True)
+    part = graph.subgraph(index)
+    result = part.weighted_sum(part.unit_weights.unsqueeze(1), x[index])
+    expected = dense[index][:, index] @ x[index].squeeze(1)
+    assert_same(result.squeeze(1), expected, x)
+
+
 def test_moving_keeps_the_edges(tiny_graph: Tensor) -> None:
     graph = Adjacency.from_edge_index(tiny_graph, 6)
     assert pairs(graph.to("cpu")) == pairs(graph)

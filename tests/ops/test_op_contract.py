@@ -1,6 +1,7 @@
 """What every registered op keeps to, whatever it computes; a new op is covered as it registers."""
 
 import copy
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -227,6 +228,46 @@ def test_weights_are_counted_without_being_made(case: Case) -> None:
 def test_shapes_name_the_weights(case: Case) -> None:
     made = {name: tuple(weight.shape) for name, weight in case.make().named_parameters()}
     assert case.kind.shapes(case.dims) == made
+
+
+def sizes_beside(case: Case) -> list[Dims]:
+    """Other sizes of a block, in the choices that the op says it does not depend on."""
+    free = {"expansion", "heads"} - {case.slot} - set(case.kind.depends)
+    options = {
+        name: list(SLOTS[name]) if name in free else [getattr(case.dims, name)]
+        for name in ("expansion", "heads")
+    }
+    return [
+        replace(case.dims, expansion=expansion, heads=heads)
+        for expansion, heads in itertools.product(options["expansion"], options["heads"])
+    ]
+
+
+def test_some_ops_depend_on_each_choice_and_some_on_none() -> None:
+    named = {case.kind.depends for case in CASES}
+    assert {(), ("expansion",), ("heads",)} <= named
+    assert {len(sizes_beside(case)) for case in CASES} > {1}
+
+
+@every_op
+def test_shapes_follow_from_the_choices_that_the_op_names(case: Case) -> None:
+    shapes = case.kind.shapes(case.dims)
+    for dims in sizes_beside(case):
+        assert case.kind.shapes(dims) == shapes, dims
+
+
+@every_op
+def test_an_op_serves_every_block_that_differs_in_choices_it_does_not_name(
+    case: Case, graph: Adjacency, generator: Generator
+) -> None:
+    """A supernet lends one op to all of them."""
+    op = case.make()
+    inputs = inputs_of(case, graph, generator, torch.float32)
+    expected = apply(case, op, inputs, graph)
+    for dims in sizes_beside(case):
+        twin = replace(case, dims=dims).make()
+        twin.load_state_dict(op.state_dict())
+        assert torch.equal(apply(case, twin, inputs, graph), expected), dims
 
 
 @every_op

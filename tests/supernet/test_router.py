@@ -129,6 +129,20 @@ def test_probabilities_follow_their_closed_forms() -> None:
     assert made["logistic"].probs()[0].tolist() == pytest.approx(logistic, rel=1e-5)
 
 
+@every_noise
+@every_gating
+def test_fair_gates_are_those_of_a_router_that_has_learned_nothing(
+    noise: GateNoise, gating: Gating
+) -> None:
+    made, fresh = router(noise=noise, gating=gating), Router(TRIANGLE, noise=noise, gating=gating)
+    fair, expected = (
+        one(0.5, torch.Generator().manual_seed(3), fair=fair)
+        for one, fair in ((made, True), (fresh, False))
+    )
+    assert torch.equal(fair, expected)
+    assert not fair.requires_grad
+
+
 def test_probabilities_are_for_reading_alone() -> None:
     assert not router().probs().requires_grad
 

@@ -2,22 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import tyro
-from pydantic import ConfigDict
 
 from pdnas.cli import search, train
 from pdnas.cli.flags import OutputFlags
-from pdnas.runs import SETTINGS, Record, RunDirectory
-
-
-class AnySettings(Record):
-    """Which command a run is of; the rest is its own."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    command: Literal["train", "search"]
+from pdnas.runs import SETTINGS, AnySettings, RunDirectory
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,16 @@ from pdnas.cli.flags import (
 from pdnas.errors import PdnasError
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
-from pdnas.runs import ENVIRONMENT, SETTINGS, Record, RunDirectory, environment
+from pdnas.runs import (
+    ENVIRONMENT,
+    RESULT,
+    SETTINGS,
+    AnySettings,
+    Record,
+    Result,
+    RunDirectory,
+    environment,
+)
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe, train
 from pdnas.training.device import find_device
@@ -104,8 +113,7 @@ class Command:
             architecture, hidden = BASELINES[name].architecture, BASELINES[name].hidden
             recipe = RECIPES[name if name in RECIPES else "default"]
         elif _is_folder(path):
-            earlier = RunDirectory.open(path).read_record(SETTINGS, TrainSettings)
-            architecture, hidden, recipe = earlier.architecture, earlier.hidden, earlier.recipe
+            architecture, hidden, recipe = _of_run(RunDirectory.open(path))
         elif path.suffix == ".json":
             architecture = Architecture.load(path)
         else:
@@ -162,6 +170,15 @@ def execute(
     if output.json:
         print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
     return 0
+
+
+def _of_run(run: RunDirectory) -> tuple[Architecture, int, Recipe]:
+    """What a run trained, or found."""
+    if run.read_record(SETTINGS, AnySettings).command == "search":
+        found = run.read_record(RESULT, Result)
+        return found.architecture, found.hidden, Recipe.model_validate(found.recipe)
+    earlier = run.read_record(SETTINGS, TrainSettings)
+    return earlier.architecture, earlier.hidden, earlier.recipe
 
 
 def _is_folder(path: Path) -> bool:
