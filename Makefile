@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
-	$(BIN)/pdnas train gat citeseer --seeds 3
+	$(BIN)/pdnas search
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2

@@ -92,9 +92,9 @@ def sampled(search: PdnasSearch, details: Any) -> Architecture:
     """The architecture that an epoch evaluated: with soft gates every shortcut was part of it."""
     size = search.problem.num_blocks
     gates = torch.zeros(size, size)
-    gates[search.router.possible.cpu()] = torch.tensor(details["gates"]) / 1000
+    gates[search.router.possible] = torch.tensor(details["gates"]) / 1000
     if search.settings.gating == "soft":
-        gates = search.router.possible.cpu().float()
+        gates = search.router.possible.float()
     return search.supernet.architecture(torch.tensor(details["path"]), gates)
 
 
@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0")
     parser.add_argument("--epochs", type=int, default=40, help="timed epochs of each")
     parser.add_argument("--warm", type=int, default=40, help="epochs before them")
-    parser.add_argument("--hidden", type=int, default=64, help="channels between blocks")
+    parser.add_argument("--hidden", type=int, default=32, help="channels between blocks")
     parser.add_argument("--data-root", help="where the data sets are; default: PDNAS_DATA")
     parser.add_argument("-o", "--output", type=Path, help="where to write instead")
     arguments = parser.parse_args()

@@ -49,6 +49,9 @@ RUNGS = (25, 50, 100)
 KEEP_UP = 3
 """It must be as good there as the worst of so many best ones."""
 
+FINALISTS = 3
+"""Candidates that are trained a second time: one training is a matter of luck."""
+
 SEARCH_SHARE, CANDIDATE_SHARE = 0.45, 0.75
 """Parts of a budget after which the search ends, and after which the candidates' trainings end."""
 
@@ -85,11 +88,11 @@ class Job(Record):
     space: SearchSpace = SPACES["paper"]
     strategy: AnyStrategy = PRESETS["default"]
     blocks: tuple[int, ...] = (2,)
-    hidden: tuple[int, ...] = (64,)
+    hidden: tuple[int, ...] = (32,)
     recipe: Recipe = Recipe()
     seed: int = 0
     seeds: int = 3
-    candidates: int = 8
+    candidates: int = 6
     controls: tuple[str, ...] = ("random", "gcn", "gat")
     max_parameters: int | None = None
     budget_seconds: float | None = None
@@ -100,7 +103,7 @@ class Job(Record):
 
     @property
     def trial_seed(self) -> int:
-        """Of the candidates' trainings: none of the final ones, so that luck does not count."""
+        """Of the candidates' first trainings: none of the final ones, so luck is left behind."""
         return self.seed + 2**32
 
     def check(self) -> None:
@@ -342,7 +345,7 @@ class Pipeline:
         costs = [_measure(problem, job) for problem in self._problems]
         step = sum(search for search, _ in costs)
         training = statistics.fmean(training for _, training in costs)
-        count = job.candidates * len(costs)
+        count = job.candidates * len(costs) + FINALISTS
         candidates = training * count * min(job.recipe.epochs, RUNGS[-1])
         final = training * job.recipe.epochs * job.seeds * (1 + len(job.controls))
         if job.budget_seconds is not None:
@@ -410,7 +413,7 @@ class Pipeline:
                 num_blocks=problem.num_blocks,
                 hidden=problem.hidden,
                 epochs=search.epoch,
-                candidates=_best(search, self.job.candidates),
+                candidates=_best(search, self.job.candidates, lambda: self._is_late(share)),
                 warnings=tuple(search.warnings()),
                 seconds=before + time.monotonic() - began,
             )
@@ -447,13 +450,28 @@ class Pipeline:
         return seconds
 
     def _try_candidates(self) -> None:
-        """Train the candidates briefly, each only for as long as it keeps up with the others."""
-        for number, (cell, candidate) in enumerate(self._queue()):
-            if number < len(self.progress.trials) or self.progress.finals:
-                continue
+        """Train the candidates briefly, each only for as long as it keeps up with the others.
+
+        The best of them are then trained a second time.
+        """
+        if self.progress.finals:
+            return
+        queue = self._queue()
+        repeats = min(FINALISTS, len(queue)) if len(queue) > 1 else 0
+        for number in range(len(self.progress.trials), len(queue) + repeats):
             if number and self._is_late(CANDIDATE_SHARE):
-                break
-            self._try(number, cell, candidate)
+                return
+            if number < len(queue):
+                cell, candidate = queue[number]
+                earlier = [trial.rungs for trial in self.progress.trials]
+                self._try(candidate, cell.hidden, self.job.trial_seed, Race(earlier))
+            else:
+                first = sorted(self.progress.trials[: len(queue)], key=lambda trial: -trial.val)
+                again = first[number - len(queue)]
+                candidate = Candidate(
+                    architecture=again.architecture, val=again.shared_val, loss=0.0
+                )
+                self._try(candidate, again.hidden, self.job.trial_seed + 1, Race([]))
 
     def _queue(self) -> list[tuple[Cell, Candidate]]:
         """The candidates of all searches: the first of each, then the second of each, and so on."""
@@ -465,8 +483,9 @@ class Pipeline:
         ranked.sort(key=lambda entry: entry[:2])
         return [(cell, candidate) for _, _, cell, candidate in ranked]
 
-    def _try(self, number: int, cell: Cell, candidate: Candidate) -> None:
-        race = Race([trial.rungs for trial in self.progress.trials])
+    def _try(self, candidate: Candidate, hidden: int, seed: int, race: "Race") -> None:
+        """Train a candidate, and write down what came of it."""
+        number = len(self.progress.trials)
         lines: list[dict[str, Any]] = []
 
         def watch(epoch: Epoch) -> None:
@@ -476,15 +495,16 @@ class Pipeline:
         network, outcome = train_once(
             candidate.architecture,
             self.task,
-            hidden=cell.hidden,
+            hidden=hidden,
             recipe=self.job.recipe,
-            seed=self.job.trial_seed,
+            seed=seed,
             on_epoch=watch,
             stop=lambda epoch: race.falls_behind(epoch) or self._is_late(CANDIDATE_SHARE),
         )
         trial = Trial(
             architecture=candidate.architecture,
-            hidden=cell.hidden,
+            hidden=hidden,
+            seed=seed,
             shared_val=candidate.val,
             val=outcome.val,
             epoch=outcome.epoch,
@@ -505,8 +525,14 @@ class Pipeline:
 
     @property
     def chosen(self) -> Trial:
-        """The candidate with the best validation; of equals the first."""
-        return max(self.progress.trials, key=lambda trial: trial.val)
+        """Of the candidates that were trained most often that with the best mean validation."""
+        trained: dict[tuple[Architecture, int], list[Trial]] = {}
+        for trial in self.progress.trials:
+            trained.setdefault((trial.architecture, trial.hidden), []).append(trial)
+        best = max(
+            trained.values(), key=lambda own: (len(own), statistics.fmean(t.val for t in own))
+        )
+        return best[0]
 
     def _train_chosen(self) -> None:
         """Train the chosen network with every final seed, and read the test part."""
@@ -586,8 +612,9 @@ class Pipeline:
             architecture, hidden = self.chosen.architecture, self.chosen.hidden
             trainings = list(self.progress.finals)
         elif self.progress.trials:
-            architecture, hidden = self.chosen.architecture, self.chosen.hidden
-            trainings = [self._of_trial(self.chosen)]
+            best = max(self.progress.trials, key=lambda trial: trial.val)
+            architecture, hidden = best.architecture, best.hidden
+            trainings = [self._of_trial(best)]
         else:
             architecture, hidden, training = self._of_search()
             trainings = [training]
@@ -616,7 +643,7 @@ class Pipeline:
             controls=tuple(self._control(name) for name in self.progress.controls),
             rank_correlation=_rank_correlation(self.progress.trials),
             training_seconds=self.job.recipe.epochs * statistics.median(rates),
-            warnings=tuple(self._warnings()),
+            warnings=tuple(self._warnings(result.val)),
             stopped=stopped,
         )
         update = {
@@ -633,7 +660,7 @@ class Pipeline:
         network.load_state_dict(self._weights)
         return Training(
             split_seed=self.task.split.seed,
-            seed=self.job.trial_seed,
+            seed=trial.seed,
             epoch=trial.epoch,
             val=trial.val,
             test=read_test(network.to(self.task.graphs[0].y.device), self.task),
@@ -672,8 +699,12 @@ class Pipeline:
             seconds=sum(training.seconds for training in trainings),
         )
 
-    def _warnings(self) -> Iterator[str]:
-        """What the searches say of themselves, and whether their ranking was worth anything."""
+    def _warnings(self, val: Scores) -> Iterator[str]:
+        """What the searches say of themselves, and whether they were worth anything.
+
+        Args:
+            val: Validation of the network found.
+        """
         for cell in self.progress.cells:
             yield from cell.warnings
         agreement = _rank_correlation(self.progress.trials)
@@ -683,6 +714,14 @@ class Pipeline:
                 f"correlation {agreement:.2f}): the choice rests on their validation; try more "
                 "--candidates."
             )
+        for control in map(self._control, self.progress.controls):
+            if control.val.mean > val.mean:
+                yield (
+                    f"The control '{control.name}' has a better validation than the network found "
+                    f"({control.val} against {val} %): this space, shape or recipe may not suit "
+                    "the task; use the control, or search with another --recipe, --blocks or "
+                    "--hidden."
+                )
 
     def _write_result(self, result: Result) -> Result:
         if self._run is not None:
@@ -774,9 +813,9 @@ def _reserve(epoch_seconds: float) -> float:
     return 0.5 + 3 * epoch_seconds
 
 
-def _best(search: Search, count: int) -> tuple[Candidate, ...]:
+def _best(search: Search, count: int, stop: Callable[[], bool]) -> tuple[Candidate, ...]:
     """The most promising candidates; what the search itself favors is always one of them."""
-    ranked = search.candidates()
+    ranked = search.candidates(stop)
     favored = search.favored()
     best = ranked[:count]
     if all(candidate.architecture != favored for candidate in best):
@@ -792,6 +831,7 @@ def _line(epoch: SearchEpoch) -> dict[str, Any]:
 
 def _rank_correlation(trials: Sequence[Trial]) -> float | None:
     """Spearman's correlation of estimate and training; none where it would say nothing."""
+    trials = [trial for trial in trials if trial.seed == trials[0].seed]
     shared, trained = [trial.shared_val for trial in trials], [trial.val for trial in trials]
     if len(trials) < 5 or len(set(shared)) == 1 or len(set(trained)) == 1:
         return None

@@ -106,6 +106,7 @@ class Trial(Record):
     Args:
         architecture: What was trained.
         hidden: Its hidden size.
+        seed: Of the training; the best are trained with a second one.
         shared_val: What the search had estimated of it.
         val: Validation at its best epoch.
         epoch: That epoch.
@@ -116,6 +117,7 @@ class Trial(Record):
 
     architecture: Architecture
     hidden: int
+    seed: int
     shared_val: float
     val: float
     epoch: int

@@ -64,11 +64,11 @@ class Command:
     """epochs of the search, and of each training at most"""
     blocks: tuple[int, ...] = (2,)
     """depths to search; with several, validation chooses"""
-    hidden: tuple[int, ...] = (64,)
+    hidden: tuple[int, ...] = (32,)
     """channels between blocks to search; with several, validation chooses"""
     max_parameters: Annotated[int | None, by_default("any number")] = None
     """weights that the network may have at most"""
-    candidates: int = 8
+    candidates: int = 6
     """architectures of each search that are trained to choose among them"""
     controls: Annotated[
         tuple[str, ...],

@@ -1,7 +1,7 @@
 """What all strategies have in common: settings that start a search, and a search in progress."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -87,8 +87,12 @@ class Search(ABC):
         """What the search would choose now."""
 
     @abstractmethod
-    def candidates(self) -> list[Candidate]:
-        """What the search proposes to train, the most promising first, the favored among them."""
+    def candidates(self, stop: Callable[[], bool]) -> list[Candidate]:
+        """What the search proposes to train, the most promising first, the favored among them.
+
+        Args:
+            stop: Asked now and then whether there is no more time to look closer.
+        """
 
     @abstractmethod
     def network(self, architecture: Architecture) -> GraphNetwork:

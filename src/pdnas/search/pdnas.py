@@ -1,7 +1,7 @@
 """The paper's search: a controller chooses ops, a router chooses shortcuts, both by gradient."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -34,7 +34,7 @@ from pdnas.supernet.relaxation import (
 )
 from pdnas.supernet.router import Gating
 from pdnas.training.batching import Batches
-from pdnas.training.fit import DIGITS, evaluate
+from pdnas.training.fit import DIGITS, evaluate, train_epoch
 from pdnas.training.metrics import loss, score
 
 Estimator = Literal["scaled", "straight-through", "additive"]
@@ -85,6 +85,10 @@ class Pdnas(Strategy):
     pool: int = Field(
         128, ge=1, description="Architectures that are ranked by the shared weights at the end."
     )
+    adapted: int = Field(
+        32, ge=0, description="How many of them adapt the weights before they are ranked again."
+    )
+    adapt_epochs: int = Field(10, ge=1, description="For how many epochs they do.")
 
     def start(self, problem: Problem) -> "PdnasSearch":
         return PdnasSearch(problem, self)
@@ -121,6 +125,7 @@ PRESETS.register("paper")(
         gate_noise="gumbel",
         graph_summary="off",
         pool=1,
+        adapted=0,
     )
 )
 # Every path as likely from the first to the last epoch, and nothing learned of the ops.
@@ -151,14 +156,14 @@ class PdnasSearch(Search):
         self.summary = None
         if settings.graph_summary == "on":
             self.summary = GraphSummary(problem.task.in_channels).to(device)
+        # Controller and router stay on the CPU: they are small, what they choose must be known
+        # there, and a GPU need not be waited for.
         self.controller = Controller(
             candidate_mask(problem.space, problem.num_blocks),
             form=settings.controller,
             summary_width=self.summary.weight_2.size(1) if self.summary else 0,
-        ).to(device)
-        self.router = Router(
-            _possible(problem), noise=settings.gate_noise, gating=settings.gating
-        ).to(device)
+        )
+        self.router = Router(_possible(problem), noise=settings.gate_noise, gating=settings.gating)
         self.weight_optimizer = torch.optim.Adam(
             self.supernet.parameters(),
             lr=settings.weight_lr,
@@ -198,7 +203,7 @@ class PdnasSearch(Search):
         op_index, architecture = self._choose(noisy, gates)
         network = self._lend(architecture)
 
-        soft = gates if settings.gating == "soft" else None
+        soft = gates.detach().to(self.problem.device) if settings.gating == "soft" else None
         network.train()
         for _ in range(settings.train_steps):
             train_loss = self._step_weights(network, soft)
@@ -222,7 +227,7 @@ class PdnasSearch(Search):
         summary = None
         if self.summary is not None:
             parts = [self.summary(batch.x, batch.adjacency) for batch in self._val.in_order()]
-            summary = torch.stack(parts).mean(dim=0)
+            summary = torch.stack(parts).mean(dim=0).cpu()
         probs: Tensor = self.controller(summary)
         return probs
 
@@ -232,7 +237,7 @@ class PdnasSearch(Search):
         architecture = self.supernet.architecture(op_index, gates)
         fitting = self.problem.shrink(architecture, op_probs.detach(), self.router.probs())
         if fitting is not architecture:
-            op_index = self.supernet.op_index(fitting).to(op_index.device)
+            op_index = self.supernet.op_index(fitting)
         return op_index, fitting
 
     def _lend(self, architecture: Architecture) -> GraphNetwork:
@@ -246,9 +251,7 @@ class PdnasSearch(Search):
         """One pass over the training part; the mean loss, still on the device."""
         losses = []
         for batch in self._train.shuffled():
-            output = network(
-                batch.x, batch.adjacency, gates=None if gates is None else gates.detach()
-            )
+            output = network(batch.x, batch.adjacency, gates=gates)
             value = loss(batch.select(output), batch.y, self.problem.task.kind)
             value.backward()
             self.weight_optimizer.step()
@@ -267,15 +270,16 @@ class PdnasSearch(Search):
         """
         task, count, estimator = self.problem.task, 0, self.settings.estimator
         assert estimator != "additive"
-        leaves = [chosen.detach().requires_grad_(), gates.detach().requires_grad_()]
-        scale = self.supernet.factors(factors(leaves[0], estimator))
+        device = self.problem.device
+        leaves = [part.detach().to(device).requires_grad_() for part in (chosen, gates)]
         grads = [torch.zeros_like(leaf) for leaf in leaves]
         outputs, labels = [], []
         for batch in self._val.in_order():
+            scale = self.supernet.factors(factors(leaves[0], estimator))
             output = network(batch.x, batch.adjacency, factors=scale, gates=leaves[1])
             logits = batch.select(output)
             value = loss(logits, batch.y, task.kind) * len(batch.y)
-            parts = torch.autograd.grad(value, leaves, allow_unused=True, retain_graph=True)
+            parts = torch.autograd.grad(value, leaves, allow_unused=True)
             for total, part in zip(grads, parts, strict=True):
                 if part is not None:
                     total += part
@@ -283,7 +287,7 @@ class PdnasSearch(Search):
             outputs.append(logits.detach())
             labels.append(batch.y)
         self.architecture_optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward([chosen, gates], [grad / count for grad in grads])
+        torch.autograd.backward([chosen, gates], [grad.cpu() / count for grad in grads])
         self.architecture_optimizer.step()
         output, y = torch.cat(outputs), torch.cat(labels)
         return loss(output, y, task.kind), score(output, y, task.kind, task.metric)
@@ -336,13 +340,34 @@ class PdnasSearch(Search):
         """The noise-free choice: the likeliest op of every slot, the gates that are likely open."""
         return self._plain(self._choose(self._op_probs(), self.router.probs())[1])
 
+    def candidates(self, stop: Callable[[], bool] = lambda: False) -> list[Candidate]:
+        """The favored one and others drawn from controller and router, ranked by validation.
+
+        All are rated by the shared weights as they are. The additive estimator then ranks them by
+        what it knows of their ops as well, and lets the best of them adapt the weights to
+        themselves for a few epochs before they are rated again.
+        """
+        rated = [self._rate(architecture) for architecture in self._draw(stop)]
+        rated.sort(key=lambda candidate: (-candidate.val, candidate.loss))
+        if self.settings.estimator != "additive":
+            return rated
+        for candidate in rated:
+            self._model.observe(self._choices(candidate.architecture), candidate.val, group=1)
+        rated = self._rank(rated)
+        count = self.settings.adapted
+        adapted = [
+            candidate if stop() else self._adapt(candidate.architecture)
+            for candidate in rated[:count]
+        ]
+        return self._rank(adapted) + rated[count:]
+
     @torch.no_grad()
-    def candidates(self) -> list[Candidate]:
-        """The favored one and others drawn from controller and router, ranked by shared weights."""
-        probs, gate_probs = self._op_probs().cpu(), self.router.probs().cpu()
+    def _draw(self, stop: Callable[[], bool]) -> list[Architecture]:
+        """Different architectures from controller and router, as many as the pool has."""
+        probs, gate_probs = self._op_probs(), self.router.probs()
         found = {self.favored(): None}
         for _ in range(4 * self.settings.pool):
-            if len(found) >= self.settings.pool:
+            if len(found) >= self.settings.pool or stop():
                 break
             flat = torch.multinomial(probs.flatten(0, 1), 1, generator=self._generator)
             draws = torch.rand(gate_probs.shape, generator=self._generator)
@@ -350,16 +375,19 @@ class PdnasSearch(Search):
                 flat.view(probs.shape[:2]), (draws < gate_probs).float()
             )
             found[self._plain(self.problem.shrink(drawn, probs, gate_probs))] = None
-        rated = [self._rate(architecture) for architecture in found]
-        if self.settings.estimator != "additive":
-            return sorted(rated, key=lambda candidate: (-candidate.val, candidate.loss))
+        return list(found)
+
+    def _rank(self, rated: list[Candidate]) -> list[Candidate]:
+        """By the sum of two places: what the candidates' ops are worth, and their validation."""
+        if not rated:
+            return []
         choices = torch.stack([self._choices(candidate.architecture) for candidate in rated])
-        for row, candidate in zip(choices, rated, strict=True):
-            self._model.observe(row, candidate.val, group=1)
         worth = choices.double() @ self._model.effects()[0]
-        shared = torch.tensor([candidate.val for candidate in rated])
-        # Each candidate's place in two rankings: by its ops, and by its own validation.
-        places = worth.argsort().argsort() + shared.argsort().argsort()
+        val = torch.tensor([candidate.val for candidate in rated])
+        places = sum(
+            values.argsort(stable=True).argsort().float() for values in (worth.float(), val)
+        )
+        assert isinstance(places, Tensor)
         return [rated[int(number)] for number in places.argsort(descending=True, stable=True)]
 
     def _plain(self, architecture: Architecture) -> Architecture:
@@ -372,6 +400,21 @@ class PdnasSearch(Search):
             for spec in architecture.blocks
         ]
         return architecture.model_copy(update={"blocks": tuple(blocks)})
+
+    def _adapt(self, architecture: Architecture) -> Candidate:
+        """What a few epochs of training make of the shared weights, which stay as they are."""
+        network, task = self.supernet.network(architecture), self.problem.task
+        shared = {name: weight.clone() for name, weight in network.state_dict().items()}
+        optimizer = self.problem.recipe.make_optimizer(network.parameters())
+        best = self._rate(architecture)
+        for _ in range(self.settings.adapt_epochs):
+            train_epoch(network, self._train, task, optimizer)
+            now = self._rate(architecture)
+            best = max(best, now, key=lambda candidate: (candidate.val, -candidate.loss))
+        network.load_state_dict(shared)
+        for weight in network.parameters():
+            weight.grad = None
+        return best
 
     def _rate(self, architecture: Architecture) -> Candidate:
         """What the shared weights say of an architecture."""

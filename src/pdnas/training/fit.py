@@ -78,7 +78,7 @@ def fit(
     best: Epoch | None = None
     best_weights: dict[str, Tensor] = {}
     for number in range(recipe.epochs):
-        train_loss = _train(network, train, task, optimizer)
+        train_loss = train_epoch(network, train, task, optimizer)
         val_loss, metric = evaluate(network, val, task)
         # One transfer for all three figures of the epoch.
         figures = torch.stack([train_loss, val_loss, metric]).tolist()
@@ -102,7 +102,7 @@ def read_test(network: nn.Module, task: GraphTask) -> float:
     return round(float(metric), DIGITS)
 
 
-def _train(
+def train_epoch(
     network: nn.Module, batches: Batches, task: GraphTask, optimizer: torch.optim.Optimizer
 ) -> Tensor:
     """One epoch of steps; the mean loss, still on the device."""
