@@ -19,11 +19,7 @@ writes ``benchmarks/results/search_quality/search_quality-<device>.json`` and a 
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 import warnings
 from collections import defaultdict
@@ -35,21 +31,20 @@ import torch
 
 warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationWarning)
 
+from units import SETTINGS, load, parse, run_units  # noqa: E402
+
 from pdnas.architecture import Architecture  # noqa: E402
 from pdnas.pipeline import Job, Pipeline, Watcher  # noqa: E402
 from pdnas.runs import environment  # noqa: E402
 from pdnas.search import Problem, Strategy  # noqa: E402
 from pdnas.search.pdnas import PRESETS  # noqa: E402
 from pdnas.space import SPACES  # noqa: E402
-from pdnas.tasks import GraphTask, load_task  # noqa: E402
+from pdnas.tasks import GraphTask  # noqa: E402
 from pdnas.training import Recipe  # noqa: E402
 from pdnas.training.device import find_device  # noqa: E402
 from pdnas.training.fit import read_test  # noqa: E402
 from pdnas.training.seeds import train_once  # noqa: E402
 
-SETTINGS = tuple(
-    (task, split) for task in ("pubmed", "citeseer", "cora") for split in ("public", "random")
-)
 STRATEGIES: dict[str, tuple[Strategy, int]] = {
     "default": (PRESETS["default"], 6),
     "uniform": (PRESETS["uniform"], 6),
@@ -128,18 +123,9 @@ def random_control(
 
 def work(arguments: argparse.Namespace) -> None:
     """Do one unit: rows of one task, split and search seed; a line of JSON for each row."""
-    torch.set_num_threads(1)
-    name, split, seed, rows = arguments.unit.split("/")
-    seed = int(seed)
-    device = find_device(arguments.device)
-    task = load_task(
-        name,
-        split=split,
-        split_seed=None if split == "public" else 0,
-        data_root=arguments.data_root,
-    ).to(device)
+    task, seed, rows = load(arguments)
     seconds = 0.0
-    for row in rows.split("+"):
+    for row in rows:
         if row == "random":
             found = random_control(seconds, task, arguments, seed)
         else:
@@ -149,8 +135,8 @@ def work(arguments: argparse.Namespace) -> None:
         seeds = range(1000 * (seed + 1), 1000 * (seed + 1) + arguments.seeds)
         record = {
             "row": row,
-            "task": name,
-            "split": split,
+            "task": task.name,
+            "split": task.split.name,
             "split_sha256": task.split.sha256,
             "search_seed": seed,
             **found,
@@ -185,33 +171,6 @@ def table(records: list[dict[str, Any]], rows: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run_all(arguments: argparse.Namespace, units: list[str]) -> list[dict[str, Any]]:
-    """Every unit in a process of its own, some side by side; what they printed."""
-    waiting, records = list(units), []
-    running: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        while waiting or running:
-            while waiting and len(running) < arguments.workers:
-                unit = waiting.pop(0)
-                path = Path(folder) / f"{len(waiting)}.jsonl"
-                command = [sys.executable, __file__, *sys.argv[1:], "--unit", unit]
-                running[unit] = (
-                    subprocess.Popen(command, stdout=path.open("w")),  # noqa: S603
-                    path,
-                )
-            time.sleep(0.2)
-            for unit, (process, path) in list(running.items()):
-                if process.poll() is None:
-                    continue
-                del running[unit]
-                done = [json.loads(line) for line in path.read_text().splitlines()]
-                records += done
-                state = "done" if process.returncode == 0 else f"failed ({process.returncode})"
-                print(f"{unit}: {state}, {len(waiting) + len(running)} left", flush=True)
-                write(arguments, records)
-    return records
-
-
 def write(arguments: argparse.Namespace, records: list[dict[str, Any]]) -> None:
     """Write the figures and the table."""
     device = find_device(arguments.device)
@@ -241,31 +200,14 @@ def write(arguments: argparse.Namespace, records: list[dict[str, Any]]) -> None:
 def main() -> None:
     """Run all units, or one of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0")
-    parser.add_argument("--workers", type=int, default=1, help="processes side by side")
-    parser.add_argument("--blocks", type=int, default=2, help="depth of the networks")
-    parser.add_argument("--hidden", type=int, default=32, help="channels between blocks")
     parser.add_argument("--seeds", type=int, default=5, help="final trainings of each choice")
-    parser.add_argument("--search-seeds", type=int, default=3, help="searches of each setting")
     parser.add_argument(
         "--rows", nargs="+", default=["default", "random", "uniform", "straight-through", "paper"]
     )
-    parser.add_argument(
-        "--only", nargs="*", help="settings such as cora/public instead of all of them"
-    )
-    parser.add_argument("--data-root", help="where the data sets are; default: PDNAS_DATA")
-    parser.add_argument("-o", "--output", type=Path, help="where to write instead")
-    parser.add_argument("--unit", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse(parser)
     if arguments.unit:
         work(arguments)
         return
-    os.environ["OMP_NUM_THREADS"] = "1"
-    places = [
-        (task, split)
-        for task, split in SETTINGS
-        if not arguments.only or f"{task}/{split}" in arguments.only
-    ]
     # The random control needs the time of the default search, so the two go together.
     groups = [
         row if row != "default" or "random" not in arguments.rows else "default+random"
@@ -275,10 +217,10 @@ def main() -> None:
     units = [
         f"{task}/{split}/{seed}/{rows}"
         for rows in groups
-        for task, split in places
+        for task, split in arguments.settings
         for seed in range(arguments.search_seeds)
     ]
-    print(table(run_all(arguments, units), arguments.rows))
+    print(table(run_units(arguments, units, write), arguments.rows))
 
 
 if __name__ == "__main__":

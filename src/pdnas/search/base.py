@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import torch
 from pydantic import (
@@ -153,11 +153,11 @@ class Strategy(BaseModel, ABC):
         with seeded(problem.seed, problem.device):
             yield self.start(problem)
 
-    def shortened(self, epochs: int) -> "Strategy":
+    def shortened(self, epochs: int) -> Self:
         """These settings with fewer epochs; a schedule is to shrink with them."""
         return self.changed(epochs=epochs)
 
-    def changed(self, **values: Any) -> "Strategy":
+    def changed(self, **values: Any) -> Self:
         """These settings with some values replaced, all of them checked."""
         try:
             return type(self).model_validate({**self.model_dump(), **values})

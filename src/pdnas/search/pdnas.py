@@ -1,8 +1,8 @@
 """The paper's search: a controller chooses ops, a router chooses shortcuts, both by gradient."""
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Self
 
 import torch
 from pydantic import Field
@@ -93,7 +93,7 @@ class Pdnas(Strategy):
     def start(self, problem: Problem) -> "PdnasSearch":
         return PdnasSearch(problem, self)
 
-    def shortened(self, epochs: int) -> Strategy:
+    def shortened(self, epochs: int) -> Self:
         """The warm-up and the start of the annealing come earlier by as much."""
         part = epochs / self.epochs
         return self.changed(
@@ -347,7 +347,7 @@ class PdnasSearch(Search):
         what it knows of their ops as well, and lets the best of them adapt the weights to
         themselves for a few epochs before they are rated again.
         """
-        rated = [self._rate(architecture) for architecture in self._draw(stop)]
+        rated = [self.rate(architecture) for architecture in self._draw(stop)]
         rated.sort(key=lambda candidate: (-candidate.val, candidate.loss))
         if self.settings.estimator != "additive":
             return rated
@@ -356,7 +356,7 @@ class PdnasSearch(Search):
         rated = self._rank(rated)
         count = self.settings.adapted
         adapted = [
-            candidate if stop() else self._adapt(candidate.architecture)
+            candidate if stop() else self.adapt(candidate.architecture)
             for candidate in rated[:count]
         ]
         return self._rank(adapted) + rated[count:]
@@ -381,12 +381,9 @@ class PdnasSearch(Search):
         """By the sum of two places: what the candidates' ops are worth, and their validation."""
         if not rated:
             return []
-        choices = torch.stack([self._choices(candidate.architecture) for candidate in rated])
-        worth = choices.double() @ self._model.effects()[0]
+        worth = self.worth([candidate.architecture for candidate in rated])
         val = torch.tensor([candidate.val for candidate in rated])
-        places = sum(
-            values.argsort(stable=True).argsort().float() for values in (worth.float(), val)
-        )
+        places = sum(values.argsort(stable=True).argsort().float() for values in (worth, val))
         assert isinstance(places, Tensor)
         return [rated[int(number)] for number in places.argsort(descending=True, stable=True)]
 
@@ -401,22 +398,27 @@ class PdnasSearch(Search):
         ]
         return architecture.model_copy(update={"blocks": tuple(blocks)})
 
-    def _adapt(self, architecture: Architecture) -> Candidate:
+    def worth(self, architectures: Sequence[Architecture]) -> Tensor:
+        """What the additive model says of architectures, by their ops and gates alone, ``[n]``."""
+        choices = torch.stack([self._choices(architecture) for architecture in architectures])
+        return choices.double() @ self._model.effects()[0]
+
+    def adapt(self, architecture: Architecture) -> Candidate:
         """What a few epochs of training make of the shared weights, which stay as they are."""
         network, task = self.supernet.network(architecture), self.problem.task
         shared = {name: weight.clone() for name, weight in network.state_dict().items()}
         optimizer = self.problem.recipe.make_optimizer(network.parameters())
-        best = self._rate(architecture)
+        best = self.rate(architecture)
         for _ in range(self.settings.adapt_epochs):
             train_epoch(network, self._train, task, optimizer)
-            now = self._rate(architecture)
+            now = self.rate(architecture)
             best = max(best, now, key=lambda candidate: (candidate.val, -candidate.loss))
         network.load_state_dict(shared)
         for weight in network.parameters():
             weight.grad = None
         return best
 
-    def _rate(self, architecture: Architecture) -> Candidate:
+    def rate(self, architecture: Architecture) -> Candidate:
         """What the shared weights say of an architecture."""
         network = self.supernet.network(architecture)
         value, metric = evaluate(network, self._val, self.problem.task)

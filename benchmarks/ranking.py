@@ -1,0 +1,171 @@
+"""What does a search know? Its opinion of random architectures against what training makes of them.
+
+On each task, split and search seed some random architectures are trained whole. Then each kind of
+search is run, and Spearman's correlation with the trained validation is taken of what can be read
+off the search at its end:
+
+- ``loss``: minus the validation loss with the shared weights,
+- ``metric``: the validation metric with the shared weights,
+- ``ops``: the sum of what the additive model says of the architecture's ops,
+- ``adapted``: the best metric in a few epochs of training from the shared weights,
+- ``ops + adapted``: the sum of the places in both rankings, by which candidates are chosen.
+
+The test part is never read.
+
+    PDNAS_DATA=/path/to/data python benchmarks/ranking.py --device cuda --workers 14
+
+writes ``benchmarks/results/ranking/ranking-<device>.json`` and a table beside it.
+"""
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from scipy.stats import rankdata, spearmanr
+
+warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationWarning)
+
+from units import SETTINGS, load, parse, run_units  # noqa: E402
+
+from pdnas.runs import environment  # noqa: E402
+from pdnas.search import Problem  # noqa: E402
+from pdnas.search.pdnas import PRESETS, Pdnas, PdnasSearch  # noqa: E402
+from pdnas.space import SPACES  # noqa: E402
+from pdnas.training import Recipe  # noqa: E402
+from pdnas.training.device import find_device  # noqa: E402
+from pdnas.training.seeds import train_once  # noqa: E402
+
+SEARCHES: dict[str, Pdnas] = {
+    "default": PRESETS["default"],
+    "follow from the start": PRESETS["default"].changed(warm_up=0),
+    "straight-through": PRESETS["straight-through"],
+    "paper": PRESETS["paper"],
+}
+SCRIPT = "benchmarks/ranking.py"
+RESULTS = Path(__file__).parent / "results" / "ranking"
+
+
+def signals(search: PdnasSearch, architectures: list[Any]) -> dict[str, list[float]]:
+    """What the search says of each architecture."""
+    rated = [search.rate(architecture) for architecture in architectures]
+    said = {
+        "loss": [-candidate.loss for candidate in rated],
+        "metric": [candidate.val for candidate in rated],
+    }
+    if search.settings.estimator == "additive":
+        adapted = [search.adapt(architecture).val for architecture in architectures]
+        worth = search.worth(architectures).tolist()
+        said |= {"ops": worth, "adapted": adapted}
+        said["ops + adapted"] = (rankdata(worth) + rankdata(adapted)).tolist()
+    return said
+
+
+def work(arguments: argparse.Namespace) -> None:
+    """One task, split and seed: train, search, compare; a line of JSON."""
+    task, seed, _ = load(arguments)
+    generator = torch.Generator().manual_seed(seed)
+    problem = Problem(
+        task, SPACES["paper"], arguments.blocks, arguments.hidden, Recipe(), seed=seed
+    )
+    architectures = [problem.sample(generator) for _ in range(arguments.architectures)]
+    trained = [
+        train_once(architecture, task, hidden=arguments.hidden, recipe=Recipe(), seed=seed + 2**32)[
+            1
+        ].val
+        for architecture in architectures
+    ]
+    found: dict[str, Any] = {}
+    for name, strategy in SEARCHES.items():
+        began = time.perf_counter()
+        with strategy.begin(problem) as search:
+            assert isinstance(search, PdnasSearch)
+            while not search.is_over:
+                search.step()
+            seconds = time.perf_counter() - began
+            said = signals(search, architectures)
+        found[name] = {
+            "seconds": seconds,
+            "correlation": {
+                signal: round(float(spearmanr(values, trained).statistic), 4)
+                for signal, values in said.items()
+                if len(set(values)) > 1
+            },
+        }
+    record = {
+        "task": task.name,
+        "split": task.split.name,
+        "split_sha256": task.split.sha256,
+        "search_seed": seed,
+        "trained": trained,
+        "searches": found,
+    }
+    print(json.dumps(record), flush=True)
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """Mean correlation of each search and signal, over the searches of each setting."""
+    places = [place for place in SETTINGS if any((r["task"], r["split"]) == place for r in records)]
+    head = " | ".join(f"{task}, {split}" for task, split in places)
+    lines = [f"| search | signal | {head} | mean |", "|---" * (len(places) + 3) + "|"]
+    for name in SEARCHES:
+        for signal in ("loss", "metric", "ops", "adapted", "ops + adapted"):
+            cells = []
+            for place in places:
+                values = [
+                    r["searches"][name]["correlation"][signal]
+                    for r in records
+                    if (r["task"], r["split"]) == place
+                    and signal in r["searches"][name]["correlation"]
+                ]
+                cells.append(statistics.fmean(values) if values else None)
+            known = [cell for cell in cells if cell is not None]
+            if known:
+                texts = ["-" if cell is None else f"{cell:.2f}" for cell in cells]
+                mean = statistics.fmean(known)
+                lines.append(f"| {name} | {signal} | {' | '.join(texts)} | {mean:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(arguments: argparse.Namespace, records: list[dict[str, Any]]) -> None:
+    """Write the figures and the table."""
+    device = find_device(arguments.device)
+    output = arguments.output or RESULTS / f"ranking-{device.type}.json"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    record = {
+        "command": f"python {SCRIPT} --device {device.type} --workers {arguments.workers} "
+        f"--blocks {arguments.blocks} --hidden {arguments.hidden} "
+        f"--search-seeds {arguments.search_seeds} --architectures {arguments.architectures}",
+        "recipe": Recipe().model_dump(),
+        "strategies": {name: s.model_dump(mode="json") for name, s in SEARCHES.items()},
+        "environment": environment(device, threads=1),
+        "records": sorted(records, key=lambda r: (r["task"], r["split"], r["search_seed"])),
+    }
+    output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    output.with_suffix(".md").write_text(table(records), encoding="utf-8")
+
+
+def main() -> None:
+    """Run all units, or one of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "--architectures", type=int, default=24, help="random architectures per search"
+    )
+    arguments = parse(parser)
+    if arguments.unit:
+        work(arguments)
+        return
+    units = [
+        f"{task}/{split}/{seed}/all"
+        for task, split in arguments.settings
+        for seed in range(arguments.search_seeds)
+    ]
+    print(table(run_units(arguments, units, write)))
+
+
+if __name__ == "__main__":
+    main()
