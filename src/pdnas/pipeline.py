@@ -55,6 +55,9 @@ FINALISTS = 3
 SEARCH_SHARE, CANDIDATE_SHARE = 0.45, 0.75
 """Parts of a budget after which the search ends, and after which the candidates' trainings end."""
 
+TIMED = 5
+"""Steps from which costs are estimated."""
+
 FEWEST = 10
 """Epochs without which neither a search nor a training is worth its name."""
 
@@ -393,6 +396,7 @@ class Pipeline:
         problem = self._problems[number]
         strategy = self.job.strategy.shortened(self.progress.plan.epochs)
         share = SEARCH_SHARE * (number + 1) / len(self._problems)
+        count = self.job.candidates
         with strategy.begin(problem) as search:
             self._live = search
             before = self._restore(search, number)
@@ -413,7 +417,7 @@ class Pipeline:
                 num_blocks=problem.num_blocks,
                 hidden=problem.hidden,
                 epochs=search.epoch,
-                candidates=_best(search, self.job.candidates, lambda: self._is_late(share)),
+                candidates=tuple(search.candidates(lambda: self._is_late(share))[:count]),
                 warnings=tuple(search.warnings()),
                 seconds=before + time.monotonic() - began,
             )
@@ -784,43 +788,37 @@ def _problems(job: Job, task: GraphTask, watcher: Watcher) -> list[Problem]:
 
 
 def _measure(problem: Problem, job: Job) -> tuple[float, float]:
-    """Seconds of an epoch of the search and of a training, from a few of each, thrown away."""
+    """Seconds of an epoch of the search and of a training, from a few of each, thrown away.
+
+    Medians: whatever is done for the first time takes longer than it ever will again.
+    """
     with job.strategy.begin(problem) as search:
-        times = list(_times(search.step, 4))[1:]
+        steps = [_seconds(search.step) for _ in range(TIMED)]
     generator = torch.Generator().manual_seed(job.seed)
-    rates = []
+    clock: list[float] = []
     for _ in range(2):
-        _, outcome = train_once(
+        clock.append(time.perf_counter())
+        train_once(
             problem.sample(generator),
             problem.task,
             hidden=problem.hidden,
-            recipe=job.recipe.changed(epochs=2),
+            recipe=job.recipe.changed(epochs=TIMED),
             seed=job.seed,
+            on_epoch=lambda _: clock.append(time.perf_counter()),
         )
-        rates.append(outcome.seconds / 2)
-    return statistics.fmean(times), statistics.fmean(rates)
+    epochs = [after - before for before, after in itertools.pairwise(clock)]
+    return statistics.median(steps), statistics.median(epochs)
 
 
-def _times(action: Callable[[], object], count: int) -> Iterator[float]:
-    for _ in range(count):
-        began = time.perf_counter()
-        action()
-        yield time.perf_counter() - began
+def _seconds(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
 
 
 def _reserve(epoch_seconds: float) -> float:
-    """Seconds kept for the last epoch, the test and the files."""
-    return 0.5 + 3 * epoch_seconds
-
-
-def _best(search: Search, count: int, stop: Callable[[], bool]) -> tuple[Candidate, ...]:
-    """The most promising candidates; what the search itself favors is always one of them."""
-    ranked = search.candidates(stop)
-    favored = search.favored()
-    best = ranked[:count]
-    if all(candidate.architecture != favored for candidate in best):
-        best[-1] = next(entry for entry in ranked if entry.architecture == favored)
-    return tuple(best)
+    """Seconds kept for the last epoch, the test, the files and the way out."""
+    return 1.5 + 3 * epoch_seconds
 
 
 def _line(epoch: SearchEpoch) -> dict[str, Any]:

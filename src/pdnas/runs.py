@@ -4,6 +4,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -318,6 +319,10 @@ class RunDirectory:
                 "command printed after 'run:'."
             )
         return cls(Path(path))
+
+    def discard(self) -> None:
+        """Delete the run, of which nothing was computed yet."""
+        shutil.rmtree(self.path)
 
     def write_json(self, name: str | Path, value: BaseModel | Mapping[str, Any]) -> None:
         """Write a value; non-finite numbers are an error."""

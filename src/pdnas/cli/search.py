@@ -21,10 +21,19 @@ from pdnas.cli.flags import (
     given,
 )
 from pdnas.cli.live import SearchProgress
-from pdnas.errors import PdnasError
+from pdnas.errors import PdnasError, SearchError
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import Job, search
-from pdnas.runs import ENVIRONMENT, RESULT, SETTINGS, Record, Result, RunDirectory, environment
+from pdnas.runs import (
+    ENVIRONMENT,
+    PIPELINE,
+    RESULT,
+    SETTINGS,
+    Record,
+    Result,
+    RunDirectory,
+    environment,
+)
 from pdnas.search import STRATEGIES, Strategy
 from pdnas.search.pdnas import PRESETS, Pdnas
 from pdnas.space import SPACES
@@ -132,6 +141,7 @@ def execute(
     """Do what the settings say, in a new run or going on with one, and show the result."""
     settings.device.apply()
     device = find_device(settings.device.device)
+    is_new = run is None
     if run is None:
         label = re.sub(r"[^\w.-]+", "-", f"search-{Path(task.name).stem}")
         run = RunDirectory.create(output.run_dir, label)
@@ -147,6 +157,10 @@ def execute(
                 watcher=progress,
                 started=STARTED.get(),
             )
+    except SearchError:
+        if is_new and not run.has(PIPELINE):
+            run.discard()
+        raise
     except torch.OutOfMemoryError:
         raise _too_large(settings, device) from None
     except RuntimeError as error:

@@ -1,7 +1,8 @@
 """The paper's search: a controller chooses ops, a router chooses shortcuts, both by gradient."""
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import torch
@@ -343,48 +344,52 @@ class PdnasSearch(Search):
     def candidates(self, stop: Callable[[], bool] = lambda: False) -> list[Candidate]:
         """The favored one and others drawn from controller and router, ranked by validation.
 
-        All are rated by the shared weights as they are. The additive estimator then ranks them by
-        what it knows of their ops as well, and lets the best of them adapt the weights to
-        themselves for a few epochs before they are rated again.
+        All are rated by the shared weights as they are. With the additive estimator only half of
+        them are drawn so, and the others blindly, since what it learned of the ops may be wrong;
+        the best of both halves then adapt the weights to themselves for a few epochs before they
+        are rated again.
         """
-        rated = [self.rate(architecture) for architecture in self._draw(stop)]
-        rated.sort(key=lambda candidate: (-candidate.val, candidate.loss))
+        probs, gate_probs, count = (
+            self._op_probs().detach(),
+            self.router.probs(),
+            self.settings.pool,
+        )
         if self.settings.estimator != "additive":
-            return rated
-        for candidate in rated:
+            return _sorted(map(self.rate, self._draw(probs, gate_probs, count, stop)))
+        learned = [self.rate(drawn) for drawn in self._draw(probs, gate_probs, count // 2, stop)]
+        for candidate in learned:
             self._model.observe(self._choices(candidate.architecture), candidate.val, group=1)
-        rated = self._rank(rated)
-        count = self.settings.adapted
-        adapted = [
-            candidate if stop() else self.adapt(candidate.architecture)
-            for candidate in rated[:count]
+        blind = self._draw(self._uniform, 0.5 * self.router.possible, count - count // 2, stop)
+        ranked = _alternate(self._rank(learned), _sorted(map(self.rate, blind)))
+        chosen, rest = ranked[: self.settings.adapted], ranked[self.settings.adapted :]
+        return [
+            *_sorted(entry if stop() else self.adapt(entry.architecture) for entry in chosen),
+            *rest,
         ]
-        return self._rank(adapted) + rated[count:]
 
     @torch.no_grad()
-    def _draw(self, stop: Callable[[], bool]) -> list[Architecture]:
-        """Different architectures from controller and router, as many as the pool has."""
-        probs, gate_probs = self._op_probs(), self.router.probs()
-        found = {self.favored(): None}
-        for _ in range(4 * self.settings.pool):
-            if len(found) >= self.settings.pool or stop():
+    def _draw(
+        self, op_probs: Tensor, gate_probs: Tensor, count: int, stop: Callable[[], bool]
+    ) -> list[Architecture]:
+        """The likeliest architecture and random ones, different from each other."""
+        likeliest = self._plain(self._choose(op_probs, gate_probs)[1])
+        found = {likeliest: None}
+        for _ in range(4 * count):
+            if len(found) >= count or stop():
                 break
-            flat = torch.multinomial(probs.flatten(0, 1), 1, generator=self._generator)
+            flat = torch.multinomial(op_probs.flatten(0, 1), 1, generator=self._generator)
             draws = torch.rand(gate_probs.shape, generator=self._generator)
             drawn = self.supernet.architecture(
-                flat.view(probs.shape[:2]), (draws < gate_probs).float()
+                flat.view(op_probs.shape[:2]), (draws < gate_probs).float()
             )
-            found[self._plain(self.problem.shrink(drawn, probs, gate_probs))] = None
+            found[self._plain(self.problem.shrink(drawn, op_probs, gate_probs))] = None
         return list(found)
 
     def _rank(self, rated: list[Candidate]) -> list[Candidate]:
         """By the sum of two places: what the candidates' ops are worth, and their validation."""
-        if not rated:
-            return []
         worth = self.worth([candidate.architecture for candidate in rated])
         val = torch.tensor([candidate.val for candidate in rated])
-        places = sum(values.argsort(stable=True).argsort().float() for values in (worth, val))
-        assert isinstance(places, Tensor)
+        places = worth.argsort(stable=True).argsort() + val.argsort(stable=True).argsort()
         return [rated[int(number)] for number in places.argsort(descending=True, stable=True)]
 
     def _plain(self, architecture: Architecture) -> Architecture:
@@ -487,6 +492,17 @@ def _possible(problem: Problem) -> Tensor:
     for i, j in problem.space.possible_gates(problem.num_blocks):
         possible[i, j] = problem.fits(problem.smallest.model_copy(update={"gates": ((i, j),)}))
     return possible
+
+
+def _sorted(rated: Iterable[Candidate]) -> list[Candidate]:
+    """By validation: the metric, then the loss."""
+    return sorted(rated, key=lambda candidate: (-candidate.val, candidate.loss))
+
+
+def _alternate(*ranked: list[Candidate]) -> list[Candidate]:
+    """The first of each list, then the second of each, and so on; every architecture once."""
+    mixed = [entry for row in itertools.zip_longest(*ranked) for entry in row if entry is not None]
+    return list({entry.architecture: entry for entry in reversed(mixed)}.values())[::-1]
 
 
 def _per_mille(values: Tensor) -> Any:
