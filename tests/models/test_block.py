@@ -229,8 +229,14 @@ def factors_of(*values: float) -> Factors:
 def test_factors_of_one_change_nothing(
     aggregation: str, combine: str, x: Tensor, edges: Tensor
 ) -> None:
-    choices = {"attention": "gat", "heads": 2, "aggregation": aggregation, "combine": combine}
-    block = make(activation="tanh", bias=True, **choices)
+    block = make(
+        attention="gat",
+        heads=2,
+        aggregation=aggregation,
+        combine=combine,
+        activation="tanh",
+        bias=True,
+    )
     graph = Adjacency.from_edge_index(edges, NODES)
     assert torch.equal(block(x, graph, factors_of(1, 1, 1, 1)), block(x, graph))
 

@@ -259,7 +259,8 @@ def test_edges_and_adjacency_give_the_same_logits(x: Tensor, edges: Tensor) -> N
 
 @pytest.mark.parametrize("rate", ["input_dropout", "dropout", "attention_dropout"])
 def test_dropout_acts_in_training_alone(rate: str, x: Tensor, edges: Tensor) -> None:
-    network = GraphNetwork(EVERYTHING, SMALL, 8, **{rate: 0.5}).double()
+    rates: dict[str, Any] = {rate: 0.5}
+    network = GraphNetwork(EVERYTHING, SMALL, 8, **rates).double()
     network.eval()
     assert torch.equal(network(x, edges), network(x, edges))
     network.train()

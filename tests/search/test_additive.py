@@ -137,7 +137,7 @@ def test_errors_shrink_with_the_root_of_the_observations(generator: Generator) -
 
 def test_errors_cover_the_truth_as_often_as_a_normal_does(generator: Generator) -> None:
     """Of choices without an effect, whose truth is zero whatever else is at work."""
-    repeats, size = 150, 8
+    repeats, size = 75, 15
     distances = torch.empty(repeats, size - 1, dtype=torch.float64)
     for number in range(repeats):
         choices = switches(generator, size)
@@ -220,6 +220,12 @@ def test_good_paths_are_those_that_beat_most_of_their_neighbors(
     for value, group in zip(values, groups, strict=True):
         model.observe(torch.ones(1), value, group)
     assert model.good().tolist() == by_hand(values, groups)
+
+
+def test_neighbors_are_counted_to_the_last(generator: Generator) -> None:
+    values, groups = noise(generator), torch.randint(2, (COUNT,), generator=generator).tolist()
+    model = fitted(switches(generator), values, groups)
+    assert model.good().tolist() == by_hand(values.tolist(), groups)
 
 
 def test_a_quarter_of_the_paths_is_good(generator: Generator) -> None:

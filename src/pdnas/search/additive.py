@@ -63,7 +63,11 @@ class AdditiveModel:
         return (beaten > GOOD).double()
 
     def effects(self) -> tuple[Tensor, Tensor]:
-        """Each choice's effect and its standard error, ``[D]`` each."""
+        """Each choice's effect and how far it may be off, ``[D]`` each.
+
+        The latter is the standard deviation of the posterior. Where one op of a slot is always
+        chosen it stays above a bound: a shift of all of them would not be seen.
+        """
         y, kinds = self.good(), self.groups.unique()
         constants = self.groups.unsqueeze(1) == kinds.unsqueeze(0)
         x = torch.cat([constants.double(), self.choices.double()], dim=1)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from pdnas.architecture import Architecture
+from pdnas.errors import SearchError
 from pdnas.models import GraphNetwork
 from pdnas.ops import ATTENTIONS
 from pdnas.registry import Registry
@@ -90,6 +91,18 @@ class Pdnas(Strategy):
         32, ge=0, description="How many of them adapt the weights before they are ranked again."
     )
     adapt_epochs: int = Field(10, ge=1, description="For how many epochs they do.")
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.estimator == "additive" and (self.controller, self.graph_summary) != (
+            "logits",
+            "off",
+        ):
+            raise SearchError(
+                "The estimator 'additive' sets the controller's logits itself; use --controller "
+                "logits and --graph-summary off with it, or another --estimator."
+            )
+        return self
 
     def start(self, problem: Problem) -> "PdnasSearch":
         return PdnasSearch(problem, self)
@@ -211,7 +224,7 @@ class PdnasSearch(Search):
 
         network.eval()
         if warming or settings.estimator == "additive":
-            val_loss, val = evaluate(network, self._val, self.problem.task)
+            val_loss, val = evaluate(network, self._val, self.problem.task, gates=soft)
         else:
             chosen = noisy.gather(-1, op_index.unsqueeze(-1)).squeeze(-1)  # P[Index], [L, K]
             val_loss, val = self._step_architecture(network, chosen, gates)
@@ -323,7 +336,7 @@ class PdnasSearch(Search):
     ) -> SearchEpoch:
         """The epoch as plain values; probabilities are per mille, which keeps the line short."""
         probs, mask = op_probs.detach(), self.controller.mask
-        self._entropies[self.epoch] = entropy(probs, mask)[mask.sum(-1) > 1].mean()
+        self._entropies[self.epoch] = self._entropy(probs)
         details: dict[str, Any] = {"temperature": round(heat, DIGITS), "path": op_index.tolist()}
         possible = self.router.possible
         if self.epoch % self._stride == 0 or self.epoch == self.epochs - 1:
@@ -335,6 +348,12 @@ class PdnasSearch(Search):
         details["gates"] = _per_mille(gates.detach()[possible])
         train_loss, val_loss, val = (round(figure, DIGITS) for figure in figures)
         return SearchEpoch(self.epoch, train_loss, val_loss, val, details)
+
+    def _entropy(self, op_probs: Tensor) -> float:
+        """How open the choices are, on the mean: 1 if nothing is known, 0 if all is settled."""
+        mask = self.controller.mask
+        is_open = mask.sum(dim=-1) > 1
+        return float(entropy(op_probs, mask)[is_open].mean()) if is_open.any() else 0.0
 
     @torch.no_grad()
     def favored(self) -> Architecture:
@@ -394,7 +413,7 @@ class PdnasSearch(Search):
 
     def _plain(self, architecture: Architecture) -> Architecture:
         """The same network by its simplest name: the heads of a fixed attention change nothing."""
-        fewest = self.problem.space.heads[0]
+        fewest = min(self.problem.space.heads)
         blocks = [
             spec
             if ATTENTIONS[spec.attention].learned
@@ -440,7 +459,7 @@ class PdnasSearch(Search):
         ):
             return []
         early = float(self._entropies[: max(1, self.epoch // 4)].min())
-        last = float(self._entropies[self.epoch - 1])
+        last = self._entropy(self._op_probs().detach())
         found = []
         if early < SETTLED:
             found.append(

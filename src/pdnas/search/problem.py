@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import SearchError
-from pdnas.ops import SLOTS
+from pdnas.ops import SLOTS, Dims
 from pdnas.space import SearchSpace
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
@@ -73,9 +73,9 @@ class Problem:
         )
         blocks = []
         for number in range(self.num_blocks):
-            options = _specs(self.space, last=number == self.num_blocks - 1)
-            width = widths[number], widths[number + 1]
-            blocks.append(min(options, key=lambda spec: spec.parameters(*width, self.hidden)))
+            dims = Dims(widths[number], widths[number + 1], self.hidden)
+            options = _specs(self.space, dims, last=number == self.num_blocks - 1)
+            blocks.append(min(options, key=lambda entry: entry[1])[0])
         return Architecture(
             blocks=tuple(blocks), attention_normalization=self.space.attention_normalization
         )
@@ -142,10 +142,15 @@ class Problem:
                     yield architecture.model_copy(update={"blocks": tuple(blocks)}), price
 
 
-def _specs(space: SearchSpace, *, last: bool) -> Iterator[BlockSpec]:
-    """A block for each choice that decides a size: the transform, attention, heads and combine."""
-    sized = ("expansion", "attention", "heads", "combine")
-    rest = {slot: space.candidates(slot, last=last)[0] for slot in SLOTS if slot not in sized}
-    for values in itertools.product(*(space.candidates(slot, last=last) for slot in sized)):
-        chosen = dict(zip(sized, values, strict=True))
-        yield BlockSpec.model_validate({**rest, **chosen, "bias": space.bias})
+def _specs(space: SearchSpace, dims: Dims, *, last: bool) -> Iterator[tuple[BlockSpec, int]]:
+    """A block for each choice that decides a size, and its size."""
+    ops = {
+        slot: [SLOTS[slot][name] for name in space.candidates(slot, last=last)] for slot in SLOTS
+    }
+    decisive = {slot for slot, kinds in ops.items() if any(kind.shapes(dims) for kind in kinds)}
+    decisive |= {other for slot in decisive for kind in ops[slot] for other in kind.depends}
+    names = [space.candidates(slot, last=last)[: None if slot in decisive else 1] for slot in SLOTS]
+    for values in itertools.product(*names):
+        chosen = dict(zip(SLOTS, values, strict=True))
+        spec = BlockSpec.model_validate({**chosen, "bias": space.bias})
+        yield spec, spec.parameters(dims.in_channels, dims.out_channels, dims.hidden)

@@ -14,7 +14,7 @@ class Router(nn.Module):
     r"""A trainable prior for each shortcut, :math:`\bar P^r`, an upper-triangular matrix.
 
     Row ``i``, column ``j`` is the shortcut from the input of block ``i`` to the output of block
-    ``j``. All start at 0, open as often as not.
+    ``j``. All start at 0.
 
     Args:
         possible: Which shortcuts there may be, ``[L, L]``.
@@ -52,7 +52,7 @@ class Router(nn.Module):
         return (soft > 0.5).to(soft) + (soft - soft.detach())
 
     def probs(self) -> Tensor:
-        r"""How likely each gate is to be open at temperature 1, ``[L, L]``.
+        r"""How likely each gate is to be open, whatever the temperature, ``[L, L]``.
 
         .. math::
             P(\log a + g > 0) = \sigma(\log a) \text{ for logistic noise}, \quad

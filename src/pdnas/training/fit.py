@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -118,11 +119,21 @@ def train_epoch(
 
 
 @torch.no_grad()
-def evaluate(network: nn.Module, batches: Batches, task: GraphTask) -> tuple[Tensor, Tensor]:
-    """Loss and metric of a part, as tensors on the device, without dropout."""
+def evaluate(
+    network: nn.Module, batches: Batches, task: GraphTask, **inputs: Any
+) -> tuple[Tensor, Tensor]:
+    """Loss and metric of a part, as tensors on the device, without dropout.
+
+    Args:
+        network: Called as ``network(x, adjacency, **inputs)``.
+        batches: The part.
+        task: What the loss and the metric are.
+        inputs: What else the network takes.
+    """
     network.eval()
     outputs = [
-        (batch.select(network(batch.x, batch.adjacency)), batch.y) for batch in batches.in_order()
+        (batch.select(network(batch.x, batch.adjacency, **inputs)), batch.y)
+        for batch in batches.in_order()
     ]
     logits = torch.cat([output for output, _ in outputs])
     y = torch.cat([labels for _, labels in outputs])
