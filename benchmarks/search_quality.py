@@ -86,7 +86,7 @@ def searched(row: str, task: GraphTask, arguments: argparse.Namespace, seed: int
     return {
         "architecture": chosen.architecture,
         "selection_val": chosen.val,
-        "seconds": sum(cell.seconds for cell in progress.cells)
+        "seconds": sum(cell.seconds + cell.refine_seconds for cell in progress.cells)
         + sum(trial.seconds for trial in progress.trials),
         "search_seconds": sum(cell.seconds for cell in progress.cells),
         "candidates": len(progress.trials),

@@ -168,6 +168,7 @@ class Cell(Record):
         candidates: What it proposes to train, the most promising first.
         warnings: What went wrong.
         seconds: How long it took.
+        refine_seconds: How long it then took to look closer at the candidates.
     """
 
     num_blocks: int
@@ -176,6 +177,7 @@ class Cell(Record):
     candidates: tuple[Candidate, ...]
     warnings: tuple[str, ...]
     seconds: float
+    refine_seconds: float
 
 
 class Progress(Record):
@@ -344,12 +346,12 @@ class Pipeline:
 
     def _plan(self) -> Plan:
         """Estimate the costs from a few steps, and fit the search to the budget."""
-        job, epochs = self.job, self.job.strategy.epochs
+        job, strategy = self.job, self.job.strategy
         costs = [_measure(problem, job) for problem in self._problems]
         step = sum(search for search, _ in costs)
         training = statistics.fmean(training for _, training in costs)
         count = job.candidates * len(costs) + FINALISTS
-        candidates = training * count * min(job.recipe.epochs, RUNGS[-1])
+        trials = training * count * min(job.recipe.epochs, RUNGS[-1])
         final = training * job.recipe.epochs * job.seeds * (1 + len(job.controls))
         if job.budget_seconds is not None:
             left = job.budget_seconds - self._elapsed() - _reserve(training)
@@ -360,12 +362,14 @@ class Pipeline:
                     f"least is about {least:.0f} seconds: raise --budget-seconds or search fewer "
                     "--blocks and --hidden."
                 )
-            if left < step * epochs + candidates + final:
-                epochs = max(1, min(epochs, int(SEARCH_SHARE * left / step)))
+            whole = step * (strategy.work + strategy.refining)
+            if left < whole + trials + final:
+                part = min(1.0, SEARCH_SHARE * left / whole)
+                strategy = strategy.lasting(max(1, int(part * strategy.epochs)))
         return Plan(
-            epochs=epochs,
-            search_seconds=step * epochs,
-            candidate_seconds=candidates,
+            epochs=strategy.epochs,
+            search_seconds=step * strategy.work,
+            candidate_seconds=step * strategy.refining + trials,
             final_seconds=final,
             epoch_seconds=training,
         )
@@ -394,9 +398,8 @@ class Pipeline:
     def _search(self, number: int) -> None:
         """Search one cell of the grid, from its last checkpoint if there is one."""
         problem = self._problems[number]
-        strategy = self.job.strategy.shortened(self.progress.plan.epochs)
+        strategy = self.job.strategy.lasting(self.progress.plan.epochs)
         share = SEARCH_SHARE * (number + 1) / len(self._problems)
-        count = self.job.candidates
         with strategy.begin(problem) as search:
             self._live = search
             before = self._restore(search, number)
@@ -413,13 +416,17 @@ class Pipeline:
                     self._save(search, mark)
                     saved = time.monotonic()
                     cost = saved - now
+            candidates = search.candidates(lambda: self._is_late(share))
+            found = time.monotonic()
+            candidates = search.refine(candidates, lambda: self._is_late(share))
             cell = Cell(
                 num_blocks=problem.num_blocks,
                 hidden=problem.hidden,
                 epochs=search.epoch,
-                candidates=tuple(search.candidates(lambda: self._is_late(share))[:count]),
+                candidates=tuple(candidates[: self.job.candidates]),
                 warnings=tuple(search.warnings()),
-                seconds=before + time.monotonic() - began,
+                seconds=before + found - began,
+                refine_seconds=time.monotonic() - found,
             )
         self._record([], cells=(*self.progress.cells, cell))
         if self._run is not None:
@@ -449,6 +456,7 @@ class Pipeline:
             if mark.cell == number:
                 search.restore(tensors)
                 length, seconds = mark.history_bytes, mark.seconds
+                self._started -= seconds
                 break
         self._run.cut_history(length)
         return seconds
@@ -647,6 +655,8 @@ class Pipeline:
             controls=tuple(self._control(name) for name in self.progress.controls),
             rank_correlation=_rank_correlation(self.progress.trials),
             training_seconds=self.job.recipe.epochs * statistics.median(rates),
+            candidate_seconds=sum(cell.refine_seconds for cell in cells)
+            + sum(trial.seconds for trial in self.progress.trials),
             warnings=tuple(self._warnings(result.val)),
             stopped=stopped,
         )

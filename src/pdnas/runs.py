@@ -161,6 +161,7 @@ class SearchReport(Record):
         rank_correlation: Spearman's, of what the search had estimated of the candidates and what
             their training came to; none with fewer than five.
         training_seconds: Time of one training of the network found of all the recipe's epochs.
+        candidate_seconds: Time that it took to choose among the candidates.
         warnings: What went wrong, a sentence each.
         stopped: Why the job ended early, if it did.
     """
@@ -172,6 +173,7 @@ class SearchReport(Record):
     controls: tuple[Control, ...]
     rank_correlation: float | None
     training_seconds: float
+    candidate_seconds: float
     warnings: tuple[str, ...]
     stopped: Literal["budget", "interrupt"] | None = None
 

@@ -122,7 +122,7 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
     print(
         f"The search took {result.search_seconds:.1f} s, {times:.1f} times one training of the "
         f"network found of {result.recipe['epochs']} epochs ({report.training_seconds:.1f} s); the "
-        f"trainings of its candidates took {sum(t.seconds for t in report.trials):.1f} s."
+        f"brief trainings of its candidates took {report.candidate_seconds:.1f} s."
     )
     if report.stopped:
         why = "the budget was spent" if report.stopped == "budget" else "it was interrupted"

@@ -112,13 +112,16 @@ class Command:
         return execute(settings, task, self.output)
 
     def _job(self) -> Job:
-        both = {} if self.epochs is None else {"epochs": self.epochs}
+        strategy, recipe = self._strategy(), find_recipe(self.recipe)
+        if self.epochs is not None:
+            recipe = recipe.changed(epochs=self.epochs)
+            strategy = strategy.lasting(self.epochs)
         return Job(
             space=SPACES[self.space],
-            strategy=self._strategy().changed(**given(self.settings), **both),
+            strategy=strategy.changed(**given(self.settings)),
             blocks=self.blocks,
             hidden=self.hidden,
-            recipe=find_recipe(self.recipe).changed(**given(self.changes), **both),
+            recipe=recipe.changed(**given(self.changes)),
             seed=self.seed,
             seeds=self.seeds,
             candidates=self.candidates,

@@ -91,8 +91,17 @@ class Search(ABC):
         """What the search proposes to train, the most promising first, the favored among them.
 
         Args:
-            stop: Asked now and then whether there is no more time to look closer.
+            stop: Asked now and then whether there is no more time to look for more.
         """
+
+    def refine(self, candidates: list[Candidate], stop: Callable[[], bool]) -> list[Candidate]:  # noqa: ARG002
+        """The same candidates, looked at closer and ranked again; by default as they are.
+
+        Args:
+            candidates: What :meth:`candidates` gave.
+            stop: Asked now and then whether there is no more time for it.
+        """
+        return candidates
 
     @abstractmethod
     def network(self, architecture: Architecture) -> GraphNetwork:
@@ -153,8 +162,18 @@ class Strategy(BaseModel, ABC):
         with seeded(problem.seed, problem.device):
             yield self.start(problem)
 
-    def shortened(self, epochs: int) -> Self:
-        """These settings with fewer epochs; a schedule is to shrink with them."""
+    @property
+    def work(self) -> int:
+        """What the search costs, finding candidates included, in epochs."""
+        return self.epochs
+
+    @property
+    def refining(self) -> int:
+        """What it costs to look closer at the candidates, in epochs."""
+        return 0
+
+    def lasting(self, epochs: int) -> Self:
+        """These settings over another number of epochs, whose schedule shrinks or grows with it."""
         return self.changed(epochs=epochs)
 
     def changed(self, **values: Any) -> Self:

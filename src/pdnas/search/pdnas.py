@@ -107,13 +107,24 @@ class Pdnas(Strategy):
     def start(self, problem: Problem) -> "PdnasSearch":
         return PdnasSearch(problem, self)
 
-    def shortened(self, epochs: int) -> Self:
-        """The warm-up and the start of the annealing come earlier by as much."""
+    @property
+    def work(self) -> int:
+        """Rating an architecture takes about a third of an epoch."""
+        return self.epochs + math.ceil(self.pool / 3)
+
+    @property
+    def refining(self) -> int:
+        return self.adapted * self.adapt_epochs
+
+    def lasting(self, epochs: int) -> Self:
+        """All shrinks or grows by as much: the warm-up, the start of the annealing, the pool."""
         part = epochs / self.epochs
         return self.changed(
             epochs=epochs,
             anneal_start=round(part * self.anneal_start),
             warm_up=round(part * self.warm_up),
+            pool=max(1, round(part * self.pool)),
+            adapted=round(part * self.adapted),
         )
 
 
@@ -122,7 +133,7 @@ PRESETS: Registry[str, Pdnas] = Registry("preset")
 
 PRESETS.register("default")(Pdnas())
 PRESETS.register("straight-through")(
-    Pdnas(estimator="straight-through", architecture_lr=0.02, warm_up=0)
+    Pdnas(estimator="straight-through", architecture_lr=0.02, warm_up=0, adapted=0)
 )
 PRESETS.register("paper")(
     Pdnas(
@@ -143,7 +154,7 @@ PRESETS.register("paper")(
     )
 )
 # Every path as likely from the first to the last epoch, and nothing learned of the ops.
-PRESETS.register("uniform")(Pdnas(estimator="straight-through", warm_up=400))
+PRESETS.register("uniform")(Pdnas(estimator="straight-through", warm_up=400, adapted=0))
 
 
 class PdnasSearch(Search):
@@ -363,36 +374,37 @@ class PdnasSearch(Search):
     def candidates(self, stop: Callable[[], bool] = lambda: False) -> list[Candidate]:
         """The favored one and others drawn from controller and router, ranked by validation.
 
-        All are rated by the shared weights as they are. With the additive estimator only half of
-        them are drawn so, and the others blindly, since what it learned of the ops may be wrong;
-        the best of both halves then adapt the weights to themselves for a few epochs before they
-        are rated again.
+        All are rated by the shared weights. With the additive estimator only half of them are
+        drawn so, and the others blindly, since what it learned of the ops may be wrong; the best
+        of both halves take turns.
         """
-        probs, gate_probs, count = (
-            self._op_probs().detach(),
-            self.router.probs(),
-            self.settings.pool,
-        )
+        probs, gate_probs = self._op_probs().detach(), self.router.probs()
+        count = self.settings.pool
         if self.settings.estimator != "additive":
             return _sorted(map(self.rate, self._draw(probs, gate_probs, count, stop)))
-        learned = [self.rate(drawn) for drawn in self._draw(probs, gate_probs, count // 2, stop)]
+        blind = self._draw(self._uniform, 0.5 * self.router.possible, count // 2, stop)
+        drawn = self._draw(probs, gate_probs, count - count // 2, stop)
+        learned = [self.rate(architecture) for architecture in drawn]
         for candidate in learned:
             self._model.observe(self._choices(candidate.architecture), candidate.val, group=1)
-        blind = self._draw(self._uniform, 0.5 * self.router.possible, count - count // 2, stop)
-        ranked = _alternate(self._rank(learned), _sorted(map(self.rate, blind)))
-        chosen, rest = ranked[: self.settings.adapted], ranked[self.settings.adapted :]
-        return [
-            *_sorted(entry if stop() else self.adapt(entry.architecture) for entry in chosen),
-            *rest,
+        return _alternate(self._rank(learned), _sorted(map(self.rate, blind)))
+
+    def refine(
+        self, candidates: list[Candidate], stop: Callable[[], bool] = lambda: False
+    ) -> list[Candidate]:
+        """Let the first candidates adapt the weights to themselves, and rank these by that."""
+        count = self.settings.adapted
+        first = [
+            entry if stop() else self.adapt(entry.architecture) for entry in candidates[:count]
         ]
+        return _sorted(first) + candidates[count:]
 
     @torch.no_grad()
     def _draw(
         self, op_probs: Tensor, gate_probs: Tensor, count: int, stop: Callable[[], bool]
     ) -> list[Architecture]:
         """The likeliest architecture and random ones, different from each other."""
-        likeliest = self._plain(self._choose(op_probs, gate_probs)[1])
-        found = {likeliest: None}
+        found = {self._plain(self._choose(op_probs, gate_probs)[1]): None} if count else {}
         for _ in range(4 * count):
             if len(found) >= count or stop():
                 break
