@@ -19,7 +19,7 @@ from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
 from pdnas.runs import (
     ARCHITECTURE,
-    CHECKPOINT_WEIGHTS,
+    FOLDER,
     PIPELINE,
     RESULT,
     SEARCH_STATE,
@@ -190,6 +190,8 @@ class Progress(Record):
         trials: The trained candidates.
         finals: The finished trainings of the chosen network.
         controls: The finished trainings of each control.
+        cut: Whether the only final training was cut short by the budget.
+        weights: File of the best weights so far.
         seconds: Time spent so far.
         history_bytes: Length of the history then.
     """
@@ -200,6 +202,8 @@ class Progress(Record):
     trials: tuple[Trial, ...] = ()
     finals: tuple[Training, ...] = ()
     controls: dict[str, tuple[Training, ...]] = Field(default_factory=dict)
+    cut: bool = False
+    weights: str | None = None
     seconds: float = 0.0
     history_bytes: int = 0
 
@@ -210,11 +214,13 @@ class Mark(Record):
     Args:
         cell: Number of the search in the grid.
         seconds: Time that the search had taken.
+        elapsed: Time that the whole job had taken.
         history_bytes: Length of the history then.
     """
 
     cell: int
     seconds: float
+    elapsed: float
     history_bytes: int
 
 
@@ -293,7 +299,7 @@ class Pipeline:
         self._run = run
         self._problems = _problems(job, task, watcher)
         self._live: Search | None = None
-        self._weights: dict[str, Tensor] = {}
+        self._kept: dict[str, dict[str, Tensor]] = {}
         self._started = started
         self.progress = self._begin()
 
@@ -304,14 +310,22 @@ class Pipeline:
             self._train_chosen()
             self._train_controls()
         except KeyboardInterrupt:
+            self._note_time()
             self._write_result(self._result("interrupt"))
             raise
         return self._write_result(self._result(None if self._is_whole() else "budget"))
 
+    def _note_time(self) -> None:
+        """Write down the time spent, so that a budget does not begin again with a resumed run."""
+        self.progress = self.progress.model_copy(update={"seconds": self._elapsed()})
+        if self._run is not None:
+            self._run.write_json(PIPELINE, self.progress)
+
     def _is_whole(self) -> bool:
-        """Whether every final training and every control is there."""
+        """Whether every final training and every control is there, none of them cut short."""
         controls = [self.progress.controls.get(name, ()) for name in self.job.controls]
-        return all(len(done) == self.job.seeds for done in [self.progress.finals, *controls])
+        done = [self.progress.finals, *controls]
+        return not self.progress.cut and all(len(part) == self.job.seeds for part in done)
 
     def choose(self) -> Trial:
         """Search every cell of the grid and train the candidates: the chosen one."""
@@ -330,8 +344,8 @@ class Pipeline:
                     f"The run '{self._run.path}' was begun on another split: its data have "
                     "changed; start a new run."
                 )
-            if progress.trials or progress.finals:
-                self._weights = self._run.read_weights(CHECKPOINT_WEIGHTS)
+            if progress.weights is not None:
+                self._kept[progress.weights] = self._run.read_weights(FOLDER / progress.weights)
             if len(progress.cells) == len(self._problems):
                 self._run.cut_history(progress.history_bytes)
             self._started = time.monotonic() - progress.seconds
@@ -412,7 +426,12 @@ class Pipeline:
                 self.watcher.searched(search, epoch)
                 now = time.monotonic()
                 if self._run is not None and now - saved >= max(1.0, cost / CHECKPOINT_SHARE):
-                    mark = Mark(cell=number, seconds=before + now - began, history_bytes=length)
+                    mark = Mark(
+                        cell=number,
+                        seconds=before + now - began,
+                        elapsed=self._elapsed(),
+                        history_bytes=length,
+                    )
                     self._save(search, mark)
                     saved = time.monotonic()
                     cost = saved - now
@@ -430,7 +449,7 @@ class Pipeline:
             )
         self._record([], cells=(*self.progress.cells, cell))
         if self._run is not None:
-            self._run.remove_states(SEARCH_STATE)
+            self._run.remove(SEARCH_STATE)
 
     def _append(self, line: dict[str, Any]) -> int:
         return 0 if self._run is None else self._run.append_history([line], durable=False)
@@ -456,7 +475,7 @@ class Pipeline:
             if mark.cell == number:
                 search.restore(tensors)
                 length, seconds = mark.history_bytes, mark.seconds
-                self._started -= seconds
+                self._started = time.monotonic() - max(self._elapsed(), mark.elapsed)
                 break
         self._run.cut_history(length)
         return seconds
@@ -525,15 +544,33 @@ class Pipeline:
             seconds=outcome.seconds,
         )
         best = max((other.val for other in self.progress.trials), default=-1.0)
-        if trial.val > best:
-            self._keep(network.state_dict())
-        self._record(lines, trials=(*self.progress.trials, trial))
+        name = f"candidate-{number}" if trial.val > best else None
+        self._finish(lines, name, network.state_dict(), trials=(*self.progress.trials, trial))
 
-    def _keep(self, weights: dict[str, Tensor]) -> None:
-        """These weights are the best so far."""
-        self._weights = {name: weight.detach().cpu() for name, weight in weights.items()}
-        if self._run is not None:
-            self._run.write_weights(CHECKPOINT_WEIGHTS, self._weights)
+    def _finish(
+        self,
+        lines: Sequence[dict[str, Any]],
+        name: str | None,
+        weights: dict[str, Tensor],
+        **update: Any,
+    ) -> None:
+        """Write down a training; its weights too, under a name, if they are the best so far.
+
+        They are written first and named in the record, and those that they replace are deleted
+        last: whenever the job dies, the record and the weights fit each other.
+        """
+        old = self.progress.weights
+        if name is not None:
+            file = f"{name}.safetensors"
+            self._kept[file] = {key: weight.detach().cpu() for key, weight in weights.items()}
+            if self._run is not None:
+                self._run.write_weights(FOLDER / file, self._kept[file])
+            update["weights"] = file
+        self._record(lines, **update)
+        if name is not None and old is not None:
+            self._kept.pop(old)
+            if self._run is not None:
+                self._run.remove(FOLDER / old)
 
     @property
     def chosen(self) -> Trial:
@@ -558,9 +595,9 @@ class Pipeline:
             )
             if self._is_late(1.0) and not first:
                 return  # a training cut short does not belong into a mean
-            if training.val > best:
-                self._keep(weights)
-            self._record(lines, finals=(*self.progress.finals, training))
+            name = f"final-{seed}" if training.val > best else None
+            finals = (*self.progress.finals, training)
+            self._finish(lines, name, weights, finals=finals, cut=self._is_late(1.0))
 
     def _train_controls(self) -> None:
         """Train what nobody searched for with the same recipe and seeds."""
@@ -620,15 +657,16 @@ class Pipeline:
 
     def _result(self, stopped: Literal["budget", "interrupt"] | None) -> Result:
         """The best network so far: of the final trainings, or of the trials, or as searched."""
+        weights = self._kept.get(self.progress.weights or "", {})
         if self.progress.finals:
             architecture, hidden = self.chosen.architecture, self.chosen.hidden
             trainings = list(self.progress.finals)
         elif self.progress.trials:
             best = max(self.progress.trials, key=lambda trial: trial.val)
             architecture, hidden = best.architecture, best.hidden
-            trainings = [self._of_trial(best)]
+            trainings = [self._of_trial(best, weights)]
         else:
-            architecture, hidden, training = self._of_search()
+            architecture, hidden, training, weights = self._of_search()
             trainings = [training]
         result = sum_up(
             architecture,
@@ -666,12 +704,12 @@ class Pipeline:
             "search_seconds": sum(cell.seconds for cell in cells),
             "search": report,
         }
-        return result.model_copy(update=update).with_weights(self._weights)
+        return result.model_copy(update=update).with_weights(weights)
 
-    def _of_trial(self, trial: Trial) -> Training:
+    def _of_trial(self, trial: Trial, weights: dict[str, Tensor]) -> Training:
         """A trial as the result, where there was no time for more; its test is read here."""
         network = GraphNetwork(trial.architecture, self.task, trial.hidden)
-        network.load_state_dict(self._weights)
+        network.load_state_dict(weights)
         return Training(
             split_seed=self.task.split.seed,
             seed=trial.seed,
@@ -682,14 +720,14 @@ class Pipeline:
             seconds=trial.seconds,
         )
 
-    def _of_search(self) -> tuple[Architecture, int, Training]:
+    def _of_search(self) -> tuple[Architecture, int, Training, dict[str, Tensor]]:
         """What the search favors, with the weights that it shares, where nothing else is there."""
         if self._live is None:
             raise KeyboardInterrupt  # before the first epoch there is nothing to keep
         architecture = self._live.favored()
         network = self._live.network(architecture)
         _, val = evaluate(network, Batches(self.task, "val"), self.task)
-        self._weights = {name: w.detach().cpu() for name, w in network.state_dict().items()}
+        weights = {name: weight.detach().cpu() for name, weight in network.state_dict().items()}
         training = Training(
             split_seed=self.task.split.seed,
             seed=self.job.seed,
@@ -699,7 +737,7 @@ class Pipeline:
             epochs=0,
             seconds=0.0,
         )
-        return architecture, self._live.problem.hidden, training
+        return architecture, self._live.problem.hidden, training, weights
 
     def _control(self, name: str) -> Control:
         trainings, architecture = self.progress.controls[name], self._controls()[name]
@@ -740,7 +778,7 @@ class Pipeline:
     def _write_result(self, result: Result) -> Result:
         if self._run is not None:
             self._run.write_json(ARCHITECTURE, result.architecture)
-            self._run.write_weights(WEIGHTS, self._weights)
+            self._run.write_weights(WEIGHTS, result.model.state_dict())
             self._run.write_json(RESULT, result)
         return result
 
@@ -803,7 +841,7 @@ def _measure(problem: Problem, job: Job) -> tuple[float, float]:
     Medians: whatever is done for the first time takes longer than it ever will again.
     """
     with job.strategy.begin(problem) as search:
-        steps = [_seconds(search.step) for _ in range(TIMED)]
+        steps = [_seconds(search.step) for _ in range(min(TIMED, search.epochs))]
     generator = torch.Generator().manual_seed(job.seed)
     clock: list[float] = []
     for _ in range(2):

@@ -30,10 +30,11 @@ HISTORY = "history.jsonl"
 ARCHITECTURE = "architecture.json"
 WEIGHTS = "model.safetensors"
 RESULT = "result.json"
-CHECKPOINT = Path("checkpoint") / "trainings.json"
-CHECKPOINT_WEIGHTS = Path("checkpoint") / WEIGHTS
-PIPELINE = Path("checkpoint") / "pipeline.json"
-SEARCH_STATE = Path("checkpoint") / "search.safetensors"
+FOLDER = Path("checkpoint")
+CHECKPOINT = FOLDER / "trainings.json"
+CHECKPOINT_WEIGHTS = FOLDER / WEIGHTS
+PIPELINE = FOLDER / "pipeline.json"
+SEARCH_STATE = FOLDER / "search.safetensors"
 
 
 R = TypeVar("R", bound="Record")
@@ -286,6 +287,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._made = path
 
     @classmethod
     def create(cls, path: str | Path | None, label: str) -> "RunDirectory":
@@ -297,6 +299,7 @@ class RunDirectory:
         """
         stamp = f"{datetime.now():%Y%m%d-%H%M%S-%f}"
         folder = Path(path) if path is not None else Path("runs") / f"{label}-{stamp}"
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
         try:
             folder.mkdir(parents=True)
             (folder / CHECKPOINT.parent).mkdir()
@@ -310,7 +313,9 @@ class RunDirectory:
                 f"The run directory '{folder}' cannot be made ({error.strerror}); give a "
                 "--run-dir that you may write to."
             ) from None
-        return cls(folder)
+        run = cls(folder)
+        run._made = missing[-1]
+        return run
 
     @classmethod
     def open(cls, path: str | Path) -> "RunDirectory":
@@ -323,8 +328,8 @@ class RunDirectory:
         return cls(Path(path))
 
     def discard(self) -> None:
-        """Delete the run, of which nothing was computed yet."""
-        shutil.rmtree(self.path)
+        """Delete the run, of which nothing was computed yet, and the folders made for it."""
+        shutil.rmtree(self._made)
 
     def write_json(self, name: str | Path, value: BaseModel | Mapping[str, Any]) -> None:
         """Write a value; non-finite numbers are an error."""
@@ -376,8 +381,11 @@ class RunDirectory:
         """
         plain = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
         path, before = self.path / name, self.path / _before(name)
-        if path.exists():
-            path.replace(before)
+        try:
+            if path.exists():
+                path.replace(before)
+        except OSError as error:
+            raise self._cannot_write(name, error) from None
         self._write(name, save(plain, {"about": about.model_dump_json()}))
 
     def read_states(self, name: Path, kind: type[R]) -> Iterator[tuple[dict[str, Tensor], R] | str]:
@@ -395,10 +403,12 @@ class RunDirectory:
             else:
                 yield tensors, about
 
-    def remove_states(self, name: Path) -> None:
-        """Delete what :meth:`write_state` wrote."""
+    def remove(self, name: Path) -> None:
+        """Delete a file, what :meth:`write_state` kept beside it, and drafts that were left."""
         for path in (self.path / name, self.path / _before(name)):
             path.unlink(missing_ok=True)
+        for draft in (self.path / name).parent.glob(f".{name.name}.*"):
+            draft.unlink(missing_ok=True)
 
     def append_history(self, lines: Sequence[Mapping[str, Any]], *, durable: bool = True) -> int:
         """Add lines to the history; its length in bytes afterwards.
@@ -407,7 +417,9 @@ class RunDirectory:
             lines: One dictionary each.
             durable: Wait until the disk has them.
         """
-        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+        text = "".join(
+            json.dumps(line, allow_nan=False, separators=(",", ":")) + "\n" for line in lines
+        )
         try:
             with (self.path / HISTORY).open("ab") as file:
                 file.write(text.encode())

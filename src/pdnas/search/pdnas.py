@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
+from scipy.stats import rankdata
 from torch import Tensor, nn
 
 from pdnas.architecture import Architecture
@@ -53,7 +54,7 @@ SEEN = ("choices", "values", "groups")
 REFIT = 10
 """Epochs between two fits of the additive model."""
 
-LINE = 1500
+LINE = 800
 """Bytes of probabilities in a line of the history; deeper networks record them less often."""
 
 
@@ -241,7 +242,12 @@ class PdnasSearch(Search):
             val_loss, val = self._step_architecture(network, chosen, gates)
 
         figures = torch.stack([train_loss, val_loss, val]).tolist()
-        epoch = self._record(figures, heat, op_index, op_probs, gates)
+        if not math.isfinite(sum(figures)):
+            raise SearchError(
+                f"The loss is no longer finite at epoch {self.epoch} of the search; lower "
+                f"--weight-lr, now {settings.weight_lr:g}."
+            )
+        epoch = self._record(figures, heat, op_index, op_probs, self._taken(gates, architecture))
         self.epoch += 1
         if settings.estimator == "additive":
             self._learn(architecture, figures[2])
@@ -264,6 +270,15 @@ class PdnasSearch(Search):
         if fitting is not architecture:
             op_index = self.supernet.op_index(fitting)
         return op_index, fitting
+
+    def _taken(self, gates: Tensor, architecture: Architecture) -> Tensor:
+        """The gates of the path that was taken: hard ones may have been closed to save room."""
+        if self.settings.gating == "soft":
+            return gates.detach()
+        taken = torch.zeros_like(self.router.gate_logits)
+        for i, j in architecture.gates:
+            taken[i, j] = 1.0
+        return taken
 
     def _lend(self, architecture: Architecture) -> GraphNetwork:
         """The network of a path; with soft gates every shortcut is part of it."""
@@ -356,7 +371,7 @@ class PdnasSearch(Search):
                 for block in zip(_per_mille(probs), mask.sum(dim=-1).tolist(), strict=True)
             ]
             details["gate_probs"] = _per_mille(self.router.probs()[possible])
-        details["gates"] = _per_mille(gates.detach()[possible])
+        details["gates"] = _per_mille(gates[possible])
         train_loss, val_loss, val = (round(figure, DIGITS) for figure in figures)
         return SearchEpoch(self.epoch, train_loss, val_loss, val, details)
 
@@ -419,9 +434,9 @@ class PdnasSearch(Search):
     def _rank(self, rated: list[Candidate]) -> list[Candidate]:
         """By the sum of two places: what the candidates' ops are worth, and their validation."""
         worth = self.worth([candidate.architecture for candidate in rated])
-        val = torch.tensor([candidate.val for candidate in rated])
-        places = worth.argsort(stable=True).argsort() + val.argsort(stable=True).argsort()
-        return [rated[int(number)] for number in places.argsort(descending=True, stable=True)]
+        val = [candidate.val for candidate in rated]
+        places = rankdata(worth) + rankdata(val)  # equals share their place
+        return [rated[number] for number in sorted(range(len(rated)), key=lambda n: -places[n])]
 
     def _plain(self, architecture: Architecture) -> Architecture:
         """The same network by its simplest name: the heads of a fixed attention change nothing."""
@@ -466,9 +481,11 @@ class PdnasSearch(Search):
 
     def warnings(self) -> list[str]:
         """A controller that settled at once, or that never did."""
-        if self.epoch == 0 or (
+        nothing_to_choose = bool((self.controller.mask.sum(dim=-1) <= 1).all())
+        nothing_learned = (
             self.settings.estimator != "additive" and self.settings.warm_up >= self.epoch
-        ):
+        )
+        if self.epoch == 0 or nothing_to_choose or nothing_learned:
             return []
         early = float(self._entropies[: max(1, self.epoch // 4)].min())
         last = self._entropy(self._op_probs().detach())
@@ -532,8 +549,11 @@ def _sorted(rated: Iterable[Candidate]) -> list[Candidate]:
 
 def _alternate(*ranked: list[Candidate]) -> list[Candidate]:
     """The first of each list, then the second of each, and so on; every architecture once."""
-    mixed = [entry for row in itertools.zip_longest(*ranked) for entry in row if entry is not None]
-    return list({entry.architecture: entry for entry in reversed(mixed)}.values())[::-1]
+    mixed: dict[Architecture, Candidate] = {}
+    for entry in itertools.chain.from_iterable(itertools.zip_longest(*ranked)):
+        if entry is not None:
+            mixed.setdefault(entry.architecture, entry)
+    return list(mixed.values())
 
 
 def _per_mille(values: Tensor) -> Any:
