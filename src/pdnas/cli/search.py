@@ -131,8 +131,8 @@ class Command:
         )
 
     def _strategy(self) -> Strategy:
-        STRATEGIES[self.strategy]  # refuses a name that it does not know
-        return PRESETS[self.preset]
+        kind = STRATEGIES[self.strategy]
+        return PRESETS[self.preset] if kind is Pdnas else kind()
 
 
 def execute(
