@@ -132,7 +132,9 @@ class Command:
 
     def _strategy(self) -> Strategy:
         kind = STRATEGIES[self.strategy]
-        return PRESETS[self.preset] if kind is Pdnas else kind()
+        return (
+            PRESETS[self.preset] if kind is Pdnas else kind.model_validate({"name": self.strategy})
+        )
 
 
 def execute(

@@ -112,10 +112,10 @@ class GraphNetwork(nn.Module):
             routed_output: Tensor = block(block_inputs[j], graph, scale)
             for i in range(j + 1):
                 if _key(i, j) in self.shortcuts:
-                    shortcut = block_inputs[i] @ self.shortcuts[_key(i, j)]
+                    weight = self.shortcuts[_key(i, j)]
                     if gates is not None:
-                        shortcut = shortcut * gates[i, j]
-                    routed_output = routed_output + shortcut
+                        weight = weight * gates[i, j]  # smaller than what it would scale
+                    routed_output = routed_output + block_inputs[i] @ weight
             flow = routed_output
         return routed_output
 
