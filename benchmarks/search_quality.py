@@ -102,7 +102,7 @@ def random_control(
     problem = Problem(task, SPACES["paper"], arguments.blocks, arguments.hidden, Recipe())
     generator = torch.Generator().manual_seed(seed)
     best, best_val, spent, count = None, -1.0, 0.0, 0
-    while spent < seconds:
+    while best is None or spent < seconds:
         architecture = problem.sample(generator)
         _, outcome = train_once(
             architecture, task, hidden=arguments.hidden, recipe=Recipe(), seed=seed + 2**32

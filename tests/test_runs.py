@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from pydantic import ValidationError
+from safetensors.torch import save_file
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import RunError
@@ -19,13 +20,18 @@ from pdnas.runs import (
     CHECKPOINT,
     HISTORY,
     RESULT,
+    SEARCH_STATE,
     SETTINGS,
     WEIGHTS,
+    AnySettings,
+    Control,
     Record,
     Result,
     RunDirectory,
     Scores,
+    SearchReport,
     SplitRecord,
+    Trial,
     environment,
     load_run,
 )
@@ -272,7 +278,7 @@ def test_history_is_cut_to_what_is_certain(run: RunDirectory) -> None:
     length = run.append_history([{"epoch": 0}])
     run.append_history([{"epoch": 1}])
     run.cut_history(length)
-    assert (run.path / HISTORY).read_text() == '{"epoch": 0}\n'
+    assert (run.path / HISTORY).read_text() == '{"epoch":0}\n'
 
 
 def test_cutting_a_history_that_is_not_there_does_nothing(run: RunDirectory) -> None:
@@ -370,3 +376,319 @@ def test_the_interval_over_splits_is_that_of_their_means() -> None:
     repeated = Scores.of([0.70] * 10 + [0.75] * 10 + [0.80] * 10, splits=3)
     assert repeated.interval == pytest.approx(means.interval)
     assert repeated.mean == pytest.approx(means.mean)
+
+
+PREVIOUS = SEARCH_STATE.with_name("search.previous.safetensors")
+
+
+def write(run: RunDirectory, number: int) -> None:
+    """A state in which every number is that one."""
+    tensors = {
+        "weights": torch.full((3, 4), float(number)).t(),
+        "parameter": torch.nn.Parameter(torch.full((2,), float(number))),
+        "epoch": torch.tensor(number),
+        "random": torch.full((16,), number, dtype=torch.uint8),
+        "mask": torch.tensor([True, False]),
+        "nothing": torch.zeros(0, 5),
+    }
+    run.write_state(SEARCH_STATE, tensors, Note(text=f"state {number}"))
+
+
+def numbers(run: RunDirectory) -> list[int | str]:
+    """What the states hold, the latest first, or the sentence in place of one."""
+    found: list[int | str] = []
+    for state in run.read_states(SEARCH_STATE, Note):
+        if isinstance(state, str):
+            found.append(state)
+            continue
+        tensors, about = state
+        number = int(tensors["epoch"])
+        assert about == Note(text=f"state {number}")
+        assert torch.equal(tensors["weights"], torch.full((4, 3), float(number)))
+        assert torch.equal(tensors["parameter"], torch.full((2,), float(number)))
+        assert torch.equal(tensors["random"], torch.full((16,), number, dtype=torch.uint8))
+        assert tensors["mask"].tolist() == [True, False]
+        assert tensors["nothing"].shape == (0, 5)
+        assert not any(tensor.requires_grad for tensor in tensors.values())
+        found.append(number)
+    return found
+
+
+def test_without_states_there_is_nothing_to_read(run: RunDirectory) -> None:
+    assert numbers(run) == []
+
+
+def test_the_latest_state_and_the_one_before_it_come_back(run: RunDirectory) -> None:
+    for number, kept in ((1, [1]), (2, [2, 1]), (3, [3, 2])):
+        write(run, number)
+        assert numbers(run) == kept
+    assert files(run) == {str(SEARCH_STATE), str(PREVIOUS)}
+
+
+def damage(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    if how == "cut at the end":
+        path.write_bytes(content[:-10])
+    elif how == "cut in the header":
+        path.write_bytes(content[:20])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "not safetensors":
+        path.write_bytes(b"a text that someone put here, long enough to be a header")
+    elif how == "a pickle":
+        torch.save({"a": Hostile(path.with_name("touched"))}, path)
+    elif how == "without a note":
+        save_file({"epoch": torch.tensor(1)}, path)
+    elif how == "another note":
+        save_file({"epoch": torch.tensor(1)}, path, {"about": '{"other": 1}'})
+    elif how == "no note":
+        save_file({"epoch": torch.tensor(1)}, path, {"more": "{}"})
+    else:
+        path.unlink()
+        path.mkdir()
+
+
+every_damage = pytest.mark.parametrize(
+    "how",
+    [
+        "cut at the end",
+        "cut in the header",
+        "empty",
+        "not safetensors",
+        "a pickle",
+        "without a note",
+        "another note",
+        "no note",
+        "a folder",
+    ],
+)
+
+
+def is_sentence(found: object, path: Path) -> bool:
+    start = f"The checkpoint '{path}' is damaged and is not used: "
+    return (
+        isinstance(found, str)
+        and found.startswith(start)
+        and found.endswith(".")
+        and "\n" not in found
+        and len(found) > len(start) + 1
+    )
+
+
+@every_damage
+def test_a_damaged_state_is_one_sentence_and_the_previous_one_is_read(
+    run: RunDirectory, how: str
+) -> None:
+    write(run, 1)
+    write(run, 2)
+    damage(run.path / SEARCH_STATE, how)
+    sentence, previous = numbers(run)
+    assert is_sentence(sentence, run.path / SEARCH_STATE)
+    assert previous == 1
+    assert not (run.path / SEARCH_STATE).with_name("touched").exists()
+
+
+@every_damage
+def test_two_damaged_states_are_a_sentence_each(run: RunDirectory, how: str) -> None:
+    write(run, 1)
+    write(run, 2)
+    for path in (SEARCH_STATE, PREVIOUS):
+        damage(run.path / path, how)
+    latest, previous = numbers(run)
+    assert is_sentence(latest, run.path / SEARCH_STATE)
+    assert is_sentence(previous, run.path / PREVIOUS)
+
+
+def test_a_damaged_previous_state_does_not_hide_the_latest(run: RunDirectory) -> None:
+    write(run, 1)
+    write(run, 2)
+    damage(run.path / PREVIOUS, "cut at the end")
+    latest, sentence = numbers(run)
+    assert latest == 2
+    assert is_sentence(sentence, run.path / PREVIOUS)
+
+
+def test_a_missing_latest_state_leaves_the_previous_one(run: RunDirectory) -> None:
+    """As if the machine had died between the two steps of writing."""
+    write(run, 1)
+    write(run, 2)
+    (run.path / SEARCH_STATE).unlink()
+    assert numbers(run) == [1]
+    write(run, 3)
+    assert numbers(run) == [3, 1]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_earlier_state_readable(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    write(run, 1)
+    write(run, 2)
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for _ in range(2):
+        with monkeypatch.context() as full:
+            full.setattr(os, step, fail)
+            with pytest.raises(RunError, match=r"cannot be written \(No space left on device"):
+                write(run, 3)
+        assert numbers(run)[0] == 2
+        assert not [name for name in files(run) if "/." in name]
+    write(run, 4)
+    assert numbers(run)[:1] == [4]
+    assert 2 in numbers(run)
+
+
+def test_an_interrupted_write_leaves_the_earlier_state_readable(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(run, 1)
+
+    def interrupt(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(os, "fsync", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            write(run, 2)
+    assert numbers(run) == [1]
+
+
+def test_a_removed_state_is_gone_with_all_that_was_kept_for_it_and_nothing_else_is(
+    run: RunDirectory,
+) -> None:
+    run.remove(SEARCH_STATE)
+    write(run, 1)
+    write(run, 2)
+    draft = (run.path / SEARCH_STATE).with_name(f".{SEARCH_STATE.name}.123")
+    draft.touch()  # of a process that was killed
+    run.write_json(CHECKPOINT, {"a": 1})
+    run.remove(SEARCH_STATE)
+    assert numbers(run) == []
+    assert files(run) == {str(CHECKPOINT)}
+
+
+def test_a_discarded_run_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    run = RunDirectory.create(tmp_path / "new" / "deep" / "run", "test")
+    run.write_json(SETTINGS, {"a": 1})
+    run.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_discarding_keeps_folders_that_were_there_before(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    RunDirectory.create(tmp_path / "runs" / "run", "test").discard()
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_discarding_a_run_leaves_another_one_beside_it_alone(tmp_path: Path) -> None:
+    first, second = (RunDirectory.create(tmp_path / "runs" / name, "test") for name in "ab")
+    second.write_json(SETTINGS, {"a": 1})
+    first.discard()
+    assert not first.path.exists()
+    assert second.has(SETTINGS)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_history_waits_for_the_disk_only_if_it_is_to_be_durable(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    waited: list[int] = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    lines = [{"epoch": 0}, {"epoch": 1}]
+    lengths = [run.append_history([line], durable=durable) for line in lines]
+    text = (run.path / HISTORY).read_text()
+    assert text == '{"epoch":0}\n{"epoch":1}\n'
+    assert lengths == [12, 24]
+    assert len(waited) == (2 if durable else 0)
+
+
+@pytest.mark.parametrize("command", ["train", "search"])
+def test_the_command_of_a_run_is_read_whatever_else_its_settings_hold(
+    run: RunDirectory, command: str
+) -> None:
+    run.write_json(SETTINGS, {"command": command, "recipe": {"lr": 1}, "job": None})
+    assert run.read_record(SETTINGS, AnySettings).command == command
+
+
+@pytest.mark.parametrize("values", [{}, {"command": "tune"}, {"command": None}])
+def test_settings_of_no_known_command_are_one_sentence(
+    run: RunDirectory, values: dict[str, Any]
+) -> None:
+    run.write_json(SETTINGS, values)
+    with pytest.raises(RunError, match=r"settings\.json' is damaged: command: .+; run again\.$"):
+        run.read_record(SETTINGS, AnySettings)
+
+
+@pytest.fixture
+def trial(architecture: Architecture) -> Trial:
+    return Trial(
+        architecture=architecture,
+        hidden=4,
+        seed=2**32,
+        shared_val=0.5,
+        val=0.75,
+        epoch=3,
+        epochs=25,
+        rungs=(0.5, 0.625),
+        seconds=0.1,
+    )
+
+
+@pytest.fixture
+def control(architecture: Architecture) -> Control:
+    return Control(
+        name="random",
+        architecture=architecture,
+        hidden=4,
+        parameters=99,
+        val=Scores.of([0.5, 0.75]),
+        test=Scores.of([0.25]),
+        seconds=1.25,
+    )
+
+
+@pytest.fixture
+def report(trial: Trial, control: Control) -> SearchReport:
+    return SearchReport(
+        settings={"name": "pdnas", "epochs": 400, "nested": {"a": [1, None]}},
+        seed=7,
+        epochs=400,
+        trials=(trial, trial.model_copy(update={"val": 0.5})),
+        controls=(control,),
+        rank_correlation=-0.25,
+        training_seconds=2.5,
+        candidate_seconds=1.5,
+        warnings=("One.", "Two."),
+        stopped="budget",
+    )
+
+
+@pytest.mark.parametrize("name", ["trial", "control", "report"])
+def test_records_of_a_search_come_back(
+    run: RunDirectory, name: str, request: pytest.FixtureRequest
+) -> None:
+    record: Record = request.getfixturevalue(name)
+    run.write_json("record.json", record)
+    assert run.read_record("record.json", type(record)) == record
+
+
+def test_a_result_comes_back_with_the_report_of_its_search(
+    run: RunDirectory, result: Result, report: SearchReport
+) -> None:
+    searched = result.model_copy(
+        update={"strategy": "pdnas", "space": "paper", "search": report, "search_seconds": 3.5}
+    )
+    run.write_json(RESULT, searched)
+    read = run.read_record(RESULT, Result)
+    assert read == searched
+    assert read.search == report
+    assert "5.0 s on cpu" in read.summary()  # 3.5 of the search and 1.5 of the trainings
+
+
+@pytest.mark.parametrize("stopped", ["fire", ""])
+def test_a_job_stops_for_a_known_reason(report: SearchReport, stopped: str) -> None:
+    with pytest.raises(ValidationError, match="stopped"):
+        SearchReport.model_validate({**report.model_dump(), "stopped": stopped})

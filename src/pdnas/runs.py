@@ -328,8 +328,12 @@ class RunDirectory:
         return cls(Path(path))
 
     def discard(self) -> None:
-        """Delete the run, of which nothing was computed yet, and the folders made for it."""
-        shutil.rmtree(self._made)
+        """Delete the run, of which nothing was computed yet, and the folders made for it alone."""
+        shutil.rmtree(self.path)
+        for place in self.path.parents:
+            if not place.is_relative_to(self._made) or any(place.iterdir()):
+                break
+            place.rmdir()
 
     def write_json(self, name: str | Path, value: BaseModel | Mapping[str, Any]) -> None:
         """Write a value; non-finite numbers are an error."""
@@ -395,10 +399,15 @@ class RunDirectory:
                 continue
             try:
                 with safe_open(path, framework="pt") as file:
-                    about = kind.model_validate_json(file.metadata()["about"])
+                    note = (file.metadata() or {}).get("about", "{}")
+                    about = kind.model_validate_json(note)
                     tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            except (OSError, SafetensorError, ValidationError, KeyError, TypeError) as error:
+            except (OSError, SafetensorError, ValidationError) as error:
                 reason = " ".join(str(error).split())
+                if isinstance(error, ValidationError):
+                    reason = first_complaint(error)
+                if not isinstance(error, OSError):
+                    path.unlink()  # it must not take the place of the state before it
                 yield f"The checkpoint '{path}' is damaged and is not used: {reason}."
             else:
                 yield tensors, about

@@ -1,13 +1,118 @@
 """``pdnas resume``: runs that can be finished, and those that cannot."""
 
 import json
-from collections.abc import Callable
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
+from pdnas.cli.live import SearchProgress
+from pdnas.runs import load_run
+
 Pdnas = Callable[..., CompletedProcess[str]]
+
+SEARCH = ["--hidden", "4", "--candidates", "2", "--pool", "4", "--adapted", "1", "--adapt-epochs=1"]
+SMALL = [*SEARCH, "--epochs=36", "--patience=3", "--seeds=2", "--controls", "gcn", "--quiet"]
+"""A search and its trainings, which take about as long, of a second altogether."""
+
+NURSERY = """
+import json, os, sys, time
+from types import SimpleNamespace
+from pdnas import pipeline
+from pdnas.cli import main, resume, search
+
+# The search's clock is fifty times too fast, so that it writes a checkpoint every 20 milliseconds.
+fast = lambda: 50 * time.monotonic()
+pipeline.time = SimpleNamespace(monotonic=fast, perf_counter=time.perf_counter)
+pipeline.CHECKPOINT_SHARE, pipeline.TIMED = 1e9, 1
+print("ready", flush=True)
+
+for line in sys.stdin:
+    order = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(order["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+        os.dup2(os.open(order["err"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        code = main(order["arguments"])
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    ended, status, moment = 0, 0, None
+    while not ended:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if moment is None and order["signal"] and os.path.exists(order["begun"]):
+            moment = time.monotonic() + order["after"]
+        if not ended and moment is not None and time.monotonic() >= moment:
+            os.kill(child, order["signal"])
+            ended, status = os.waitpid(child, 0)
+        time.sleep(0.001)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+"""A process that has imported everything, which takes seconds, and starts one for each command."""
+
+
+class Nursery:
+    """Runs commands in processes of their own, and sends them signals.
+
+    Args:
+        folder: For what they say.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._said = {"out": str(folder / "out"), "err": str(folder / "err")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", NURSERY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._line() == "ready"
+
+    def __call__(
+        self,
+        *arguments: str | Path,
+        sent: signal.Signals | None = None,
+        begun: Path = Path(),
+        after: float = 0.0,
+    ) -> CompletedProcess[str]:
+        """Run a command.
+
+        Args:
+            arguments: The command.
+            sent: A signal for it.
+            begun: A file that is there when it has begun.
+            after: When to send the signal, in seconds after that.
+        """
+        given = [str(argument) for argument in arguments]
+        order = {"arguments": given, "signal": sent, "begun": str(begun), "after": after}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({**order, **self._said}) + "\n")
+        self._process.stdin.flush()
+        code = int(self._line())
+        said = [Path(self._said[name]).read_text() for name in ("out", "err")]
+        return CompletedProcess(["pdnas", *given], code, *said)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    nursery = Nursery(tmp_path_factory.mktemp("nursery"))
+    yield nursery
+    nursery.close()
 
 
 @pytest.fixture
@@ -95,3 +200,143 @@ def test_a_run_is_resumed_from_another_folder(
     assert pdnas(*command, run).returncode == 0
     monkeypatch.chdir(tmp_path)
     assert pdnas("resume", run, "--quiet").returncode == 0
+
+
+@pytest.fixture
+def searched(pdnas: Pdnas, tiny: Path) -> Path:
+    """A finished search."""
+    lean = ["--epochs", "6", "--seeds", "1", "--candidates", "1", "--quiet", "--controls"]
+    assert pdnas("search", tiny, *SEARCH, *lean, "--run-dir", "searched").returncode == 0
+    return Path("searched")
+
+
+def timeless(value: Any) -> Any:
+    """Plain values without those that say how long something took."""
+    if isinstance(value, dict):
+        return {key: timeless(v) for key, v in value.items() if not key.endswith("seconds")}
+    return [timeless(entry) for entry in value] if isinstance(value, list) else value
+
+
+def outcome(run: Path) -> dict[str, Any]:
+    """All that two runs of the same search must have in common."""
+    names = ("history.jsonl", "architecture.json", "model.safetensors")
+    result = timeless(json.loads((run / "result.json").read_text()))
+    return {"result": result, **{name: (run / name).read_bytes() for name in names}}
+
+
+def test_a_finished_search_stays_as_it_is(pdnas: Pdnas, searched: Path) -> None:
+    before = {path: path.read_bytes() for path in searched.rglob("*") if path.is_file()}
+    done = pdnas("resume", searched)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nrun: searched\n" in done.stdout
+    assert before == {path: path.read_bytes() for path in searched.rglob("*") if path.is_file()}
+
+
+def test_json_and_quiet_mean_the_same_as_in_search(pdnas: Pdnas, searched: Path) -> None:
+    done = pdnas("resume", searched, "--json", "--quiet")
+    said = json.loads(done.stdout)
+    assert said.pop("run") == "searched"
+    assert said == json.loads((searched / "result.json").read_text())
+    assert pdnas("resume", searched, "--quiet").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("settings.json", '{"command": "search", '),
+        ("settings.json", '{"command": "seek"}'),
+        ("checkpoint/pipeline.json", "{"),
+        ("checkpoint/pipeline.json", '{"cells": 1}'),
+        ("checkpoint/final-0.safetensors", "PK"),
+        ("history.jsonl", ""),
+    ],
+)
+def test_a_damaged_search_is_one_sentence(
+    pdnas: Pdnas, searched: Path, name: str, content: str
+) -> None:
+    assert (searched / name).exists()
+    (searched / name).write_text(content)
+    assert name in one_sentence(pdnas("resume", searched))
+
+
+def test_a_search_is_resumed_from_another_folder(
+    pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    tiny.rename("here.npz")
+    with monkeypatch.context() as patch:
+        patch.setattr(SearchProgress, "trained", stop)
+        assert pdnas("search", "here.npz", *SMALL, "--run-dir", run).returncode == 130
+    monkeypatch.chdir(tmp_path)
+    assert pdnas("resume", run, "--quiet").returncode == 0
+    assert load_run(run).task == "here.npz"
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_search_killed_at_random_moments_comes_to_the_same_end(
+    nursery: Nursery, pdnas: Pdnas, tiny: Path, tmp_path: Path, count: int
+) -> None:
+    """The moments are spread over the whole job; a resumed one may be killed again."""
+    began = time.monotonic()
+    assert nursery("search", tiny, *SMALL, "--run-dir", tmp_path / "whole").returncode == 0
+    took, expected = time.monotonic() - began, outcome(tmp_path / "whole")
+    chance, phases = random.Random(0), []
+    for number in range(count):
+        moment, code, tries = (number + chance.random()) / count * took, 0, 0
+        while code == 0:  # it was faster than the first one: not killed yet
+            tries += 1
+            run = tmp_path / f"killed{number}-{tries}"
+            begun, moment = run / "settings.json", moment * 0.8 if tries > 1 else moment
+            command: list[str | Path] = ["search", tiny, *SMALL, "--run-dir", run]
+            code = nursery(*command, sent=signal.SIGKILL, begun=begun, after=moment).returncode
+        assert code == -signal.SIGKILL
+        phases.append(phase(run))
+        again = nursery(
+            "resume",
+            run,
+            "--quiet",
+            sent=signal.SIGKILL,
+            begun=begun,
+            after=chance.uniform(0, 1.5 * took),
+        )
+        assert again.returncode in (0, -signal.SIGKILL), again.stderr
+        done = pdnas("resume", run, "--quiet")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert outcome(run) == expected, f"killed after {moment:.3f} s, in the {phases[-1]}"
+    if count > 3:  # three moments may all fall into one part of a job on a busy machine
+        assert {"search", "trainings"} <= set(phases)
+
+
+def phase(run: Path) -> str:
+    """What a killed process was at: the beginning, the search after a checkpoint, trainings."""
+    progress = run / "checkpoint" / "pipeline.json"
+    if progress.exists() and json.loads(progress.read_text())["cells"]:
+        return "trainings"
+    return "search" if (run / "checkpoint" / "search.safetensors").exists() else "beginning"
+
+
+def test_ctrl_c_ends_a_search_with_130_and_a_result(
+    nursery: Nursery, tiny: Path, tmp_path: Path
+) -> None:
+    run, long = tmp_path / "run", ["--epochs", "100000", "--quiet"]
+    done = nursery(
+        "search",
+        tiny,
+        *SEARCH,
+        *long,
+        "--run-dir",
+        run,
+        sent=signal.SIGINT,
+        begun=run / "history.jsonl",
+        after=0.2,
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith(f"pdnas: stopped; go on with: pdnas resume {run}. The best ")
+    assert done.stderr.count("\n") == 1
+    result = load_run(run)
+    assert result.search is not None
+    assert result.search.stopped == "interrupt"
+    assert 0 < result.search.epochs < 100000

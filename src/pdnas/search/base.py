@@ -181,10 +181,12 @@ class Strategy(BaseModel, ABC):
         try:
             return type(self).model_validate({**self.model_dump(), **values})
         except ValidationError as error:
-            given = error.errors()[0]["input"]
+            problem, complaint = error.errors()[0], first_complaint(error)
+            if problem["type"] == "extra_forbidden":
+                complaint += f"; known are: {', '.join(type(self).model_fields)}"
             raise SearchError(
-                f"The strategy '{self.name}' cannot be set so: {first_complaint(error)}, but got "
-                f"{given!r}."
+                f"The strategy '{self.name}' cannot be set so: {complaint}, but got "
+                f"{problem['input']!r}."
             ) from None
 
 

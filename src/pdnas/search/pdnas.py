@@ -284,7 +284,7 @@ class PdnasSearch(Search):
         """The network of a path; with soft gates every shortcut is part of it."""
         if self.settings.gating == "soft":
             every = [(i, j) for i, j in self._gates() if self.router.possible[i, j]]
-            architecture = architecture.model_copy(update={"gates": tuple(every)})
+            architecture = architecture.model_copy(update={"gates": tuple(sorted(every))})
         return self.supernet.network(architecture)
 
     def _step_weights(self, network: GraphNetwork, gates: Tensor | None) -> Tensor:
@@ -489,18 +489,19 @@ class PdnasSearch(Search):
             return []
         early = float(self._entropies[: max(1, self.epoch // 4)].min())
         last = self._entropy(self._op_probs().detach())
+        learns_by_rate = self.settings.estimator != "additive"
+        remedy = "more --epochs" + (" or a higher --architecture-lr" if learns_by_rate else "")
         found = []
         if early < SETTLED:
             found.append(
                 "The controller collapsed: within the first quarter of the search its entropy fell "
-                f"to {early:.2f} of 1, so that most ops were hardly tried; use --estimator "
-                "straight-through or a lower --architecture-lr."
+                f"to {early:.2f} of 1, so that most ops were hardly tried; use the default "
+                "--preset or a lower --architecture-lr."
             )
         if last > UNDECIDED:
             found.append(
                 f"The controller never sharpened: its entropy is still {last:.2f} of 1, so that "
-                "the choice rests on the candidates' validation alone; use more --epochs or a "
-                "higher --architecture-lr."
+                f"the choice rests on the candidates' validation alone; use {remedy}."
             )
         return found
 

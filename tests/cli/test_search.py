@@ -1,0 +1,683 @@
+"""``pdnas search`` from end to end, and the effect of each of its flags."""
+
+import io
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+import torch
+
+import pdnas as package
+from pdnas import pipeline
+from pdnas.architecture import Architecture
+from pdnas.cli import STARTED
+from pdnas.cli.live import SearchProgress
+from pdnas.cli.search import SearchSettings
+from pdnas.errors import SearchError
+from pdnas.pipeline import Job
+from pdnas.runs import load_run
+from pdnas.search.pdnas import PRESETS, Pdnas
+from pdnas.space import SPACES, SearchSpace
+from pdnas.tasks import GraphTask, load_task
+from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
+from pdnas.training import RECIPES, Recipe
+
+Program = Callable[..., CompletedProcess[str]]
+Run = Callable[..., dict[str, Any]]
+
+PROMISED = {
+    "task",
+    "split",
+    "strategy",
+    "space",
+    "architecture",
+    "parameters",
+    "metric",
+    "val",
+    "test",
+    "seeds",
+    "search_seconds",
+    "train_seconds",
+    "device",
+    "version",
+}
+"""What DESIGN.md says ``result.json`` holds at least."""
+
+BASIC = ["--epochs", "6", "--hidden", "4", "--seeds", "1", "--candidates", "1", "--adapt-epochs=1"]
+SMALL = [*BASIC, "--pool", "4", "--controls"]
+"""A search of a moment; the second one ends with a flag that takes any number of words."""
+
+PAPER = ["--preset", "paper", "--anneal-start", "0"]
+STRATEGY_FLAGS = {
+    "--train-steps": ("3", PAPER),
+    "--weight-lr": ("0.1", PAPER),
+    "--architecture-lr": ("0.3", PAPER),
+    "--anneal-start": ("2", PAPER),
+    "--anneal-rate": ("9.0", PAPER),
+    "--warm-up": ("3", PAPER),
+    "--estimator": ("straight-through", PAPER),
+    "--controller": ("logits", PAPER),
+    "--gating": ("hard", PAPER),
+    "--gate-noise": ("logistic", PAPER),
+    "--graph-summary": ("on", PAPER),
+    "--pool": ("9", [*PAPER, "--candidates", "3"]),
+    "--adapted": ("4", ["--pool", "8"]),
+    "--adapt-epochs": ("9", ["--pool", "8", "--adapted", "4"]),
+}
+"""A value for each, and the flags beside which it matters."""
+
+RECIPE_FLAGS = {
+    "--optimizer": "sgd",
+    "--lr": "0.5",
+    "--weight-decay": "0.5",
+    "--input-dropout": "0.1",
+    "--dropout": "0.1",
+    "--attention-dropout": "0.1",
+    "--patience": "1",
+    "--selection": "loss",
+    "--batch-graphs": "3",
+}
+OTHER_FLAGS = {
+    "--space",
+    "--strategy",
+    "--preset",
+    "--epochs",
+    "--blocks",
+    "--hidden",
+    "--max-parameters",
+    "--candidates",
+    "--controls",
+    "--recipe",
+    "--seed",
+    "--seeds",
+    "--budget-seconds",
+    "--split",
+    "--split-seeds",
+    "--metric",
+    "--data-root",
+    "--normalize",
+    "--undirected",
+    "--device",
+    "--threads",
+    "--run-dir",
+    "--json",
+    "--quiet",
+}
+"""Each of them has a test below."""
+
+
+TIMED = pipeline.TIMED
+
+
+@pytest.fixture(autouse=True)
+def _measured_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "TIMED", 1)
+
+
+@pytest.fixture
+def search(pdnas: Program, tiny: Path) -> Run:
+    """Searches for a moment; what the run holds, and beside it the history."""
+    number = 0
+
+    def run(*flags: str | Path, task: str | Path = tiny) -> dict[str, Any]:
+        nonlocal number
+        number += 1
+        folder = Path(f"run{number}")
+        done = pdnas("search", task, *SMALL, *flags, "--run-dir", folder, "--quiet")
+        assert (done.returncode, done.stderr) == (0, "")
+        result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+        lines = (folder / "history.jsonl").read_text().splitlines()
+        result["history"] = [json.loads(line) for line in lines]
+        result["environment"] = json.loads((folder / "environment.json").read_text())
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[tuple[str, ...], dict[str, Any]]:
+    """Searches that several tests compare with."""
+    return {}
+
+
+@pytest.fixture
+def plain(search: Run, known: dict[tuple[str, ...], dict[str, Any]]) -> Run:
+    """The same as ``search``, but done once only for the same flags."""
+
+    def run(*flags: str) -> dict[str, Any]:
+        if flags not in known:
+            known[flags] = search(*flags)
+        return json.loads(json.dumps(known[flags]))  # type: ignore[no-any-return]
+
+    return run
+
+
+@dataclass
+class Asked:
+    """What a command would have done."""
+
+    job: Job
+    settings: SearchSettings
+    task: GraphTask
+
+
+@pytest.fixture
+def asked(pdnas: Program, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Asked]:
+    """What some flags ask for, without doing it."""
+
+    def run(*flags: str | Path) -> Asked:
+        heard: list[Asked] = []
+
+        def execute(settings: SearchSettings, task: GraphTask, *_: object) -> int:
+            heard.append(Asked(settings.job, settings, task))
+            return 0
+
+        with monkeypatch.context() as patch:
+            patch.setattr("pdnas.cli.search.execute", execute)
+            done = pdnas("search", *flags)
+        assert (done.returncode, done.stderr) == (0, "")
+        return heard[0]
+
+    return run
+
+
+@pytest.fixture
+def refused(pdnas: Program, tiny: Path, place: Path) -> Callable[..., str]:
+    """What a failing ``pdnas search`` says, after checking that it says it properly."""
+
+    def run(*arguments: str | Path) -> str:
+        before = sorted(place.rglob("*"))
+        done = pdnas("search", tiny, *arguments)
+        sentence = one_sentence(done)
+        assert sorted(place.rglob("*")) == before, "something was written"
+        return sentence
+
+    return run
+
+
+def one_sentence(done: CompletedProcess[str]) -> str:
+    assert done.returncode == 2
+    assert done.stdout == ""
+    *progress, last = done.stderr.splitlines()
+    assert not [line for line in progress if line.startswith("pdnas: ")]
+    assert last.startswith("pdnas: ")
+    return last.removeprefix("pdnas: ")
+
+
+def test_every_flag_of_the_help_is_tested_here(pdnas: Program) -> None:
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", pdnas("search", "--help").stdout))
+    tested = STRATEGY_FLAGS.keys() | RECIPE_FLAGS.keys() | OTHER_FLAGS
+    assert flags - {"--help"} == tested
+
+
+def test_a_search_ends_with_a_drawing_a_table_the_cost_and_the_files(
+    pdnas: Program, tiny: Path
+) -> None:
+    done = pdnas("search", tiny, *BASIC)
+    assert done.returncode == 0
+    said = done.stdout
+    assert said.startswith(f"The network found for {tiny}, split own:\n\nfeatures 5")
+    for part in ("├─ block 0: mlp x", "├─ block 1: mlp x", "hidden 4", "logits 3"):
+        assert part in said
+    header = ["network", "runs", "validation", "test", "parameters", "seconds"]
+    assert re.search(r"\s+".join(header[:3]), said)
+    assert all(word in said for word in header)
+    rows = re.findall(r"^(\S+) +1 +\d+\.\d\d +\d+\.\d\d ", said, flags=re.M)
+    assert rows == ["found", "random", "gcn", "gat"]
+    assert re.search(
+        r"^The search took \d+\.\d s, \d+\.\d times one training of the network found of 6 epochs "
+        r"\(\d+\.\d s\)",
+        said,
+        flags=re.M,
+    )
+    run = Path(said.partition("\nrun: ")[2].splitlines()[0])
+    assert run.parent == Path("runs")
+    assert run.name.startswith("search-tiny-")
+    listed = re.findall(r"^  (\S+\.\S+) ", said.partition("\nrun: ")[2], flags=re.M)
+    assert set(listed) == {path.name for path in run.iterdir() if path.is_file()}
+    assert load_run(run).task == str(tiny)
+
+
+def test_progress_goes_to_stderr_only(pdnas: Program, tiny: Path) -> None:
+    done = pdnas("search", tiny, *SMALL, "gcn")
+    for part in ("estimated at most", "favored: ", "training candidate 1", "training gcn, seed 0"):
+        assert part in done.stderr
+        assert part not in done.stdout
+
+
+def test_a_run_directory_holds_what_the_design_says(search: Run, tiny: Path) -> None:
+    result = search("gcn")
+    folder = Path("run1")
+    assert {path.name for path in folder.iterdir()} == {
+        "settings.json",
+        "environment.json",
+        "history.jsonl",
+        "architecture.json",
+        "model.safetensors",
+        "result.json",
+        "checkpoint",
+    }
+    assert result.keys() >= PROMISED
+    assert result["split"].keys() >= {"name", "sha256"}
+    assert all(result[part].keys() >= {"mean", "std", "values"} for part in ("val", "test"))
+    assert (result["task"], result["strategy"], result["space"]) == (str(tiny), "pdnas", "paper")
+    assert result["architecture"] == json.loads((folder / "architecture.json").read_text())
+    assert result["search_seconds"] > 0
+    assert result["version"] == package.__version__
+    settings = SearchSettings.model_validate_json((folder / "settings.json").read_text())
+    assert settings.job.recipe.model_dump() == result["recipe"]
+    assert settings.job.strategy.model_dump() == result["search"]["settings"]
+
+
+def test_json_is_all_there_is_on_stdout(pdnas: Program, tiny: Path) -> None:
+    done = pdnas("search", tiny, *SMALL, "--json", "--run-dir", "run")
+    lines = done.stdout.splitlines()
+    said = json.loads(lines[-1])
+    assert len(lines) == 1
+    assert said.keys() >= PROMISED
+    assert said.pop("run") == "run"
+    assert said == json.loads(Path("run/result.json").read_text())
+
+
+def test_quiet_says_nothing(pdnas: Program, tiny: Path) -> None:
+    done = pdnas("search", tiny, *SMALL, "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = pdnas("search", tiny, *SMALL, "--quiet", "--json")
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
+    json.loads(done.stdout)
+
+
+def test_a_terminal_without_unicode_gets_the_drawing_too(
+    pdnas: Program, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(content, encoding="ascii"))
+    done = pdnas("search", tiny, *SMALL, "--run-dir", "run")
+    sys.stdout.flush()
+    assert done.returncode == 0
+    assert b"block 0: mlp x" in content.getvalue()
+
+
+def test_without_an_argument_it_is_citeseer_and_the_defaults(
+    asked: Callable[..., Asked],
+) -> None:
+    heard = asked()
+    assert heard.task.name == "citeseer"
+    assert heard.job == Job()
+    assert heard.settings.device.device == "auto"
+
+
+def test_what_is_found_depends_on_nothing_but_the_command(search: Run, plain: Run) -> None:
+    first, second = plain(), search()
+    assert first["history"] == second["history"]
+    assert first["architecture"] == second["architecture"]
+    assert first["test"] == second["test"]
+
+
+@pytest.mark.parametrize("flag", STRATEGY_FLAGS)
+def test_flags_of_the_strategy_are_recorded_and_change_the_search(
+    search: Run, plain: Run, flag: str
+) -> None:
+    value, beside = STRATEGY_FLAGS[flag]
+    before, after = plain(*beside), search(*beside, flag, value)
+    field = flag.removeprefix("--").replace("-", "_")
+    settings = after["search"]["settings"]
+    assert str(settings.pop(field)) == value
+    assert str(before["search"]["settings"].pop(field)) != value
+    assert settings == before["search"]["settings"], "nothing else is changed"
+    rated = [[trial["shared_val"] for trial in run["search"]["trials"]] for run in (before, after)]
+    assert (before["history"], rated[0]) != (after["history"], rated[1])
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--estimator", "scaled"),
+        ("--controller", "mlp"),
+        ("--gating", "soft"),
+        ("--gate-noise", "gumbel"),
+        ("--graph-summary", "on"),
+    ],
+)
+def test_every_choice_of_the_help_is_done_or_refused_in_a_sentence(
+    pdnas: Program, tiny: Path, flag: str, value: str
+) -> None:
+    done = pdnas("search", tiny, *SMALL, "--epochs", "12", flag, value)
+    if done.returncode:
+        one_sentence(done)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_preset_sets_all_of_the_strategy(asked: Callable[..., Asked], preset: str) -> None:
+    assert asked("--preset", preset).job.strategy == PRESETS[preset]
+
+
+def test_flags_go_before_the_preset(asked: Callable[..., Asked]) -> None:
+    job = asked("--preset", "paper", "--pool", "7").job
+    assert job.strategy == PRESETS["paper"].changed(pool=7)
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name != "default"])
+def test_another_preset_searches_in_another_way(search: Run, plain: Run, preset: str) -> None:
+    assert search("--preset", preset)["history"] != plain()["history"]
+
+
+@pytest.mark.parametrize(("flag", "value"), RECIPE_FLAGS.items())
+def test_flags_of_the_recipe_change_the_recipe_alone(
+    asked: Callable[..., Asked], flag: str, value: str
+) -> None:
+    job = asked(flag, value).job
+    field = flag.removeprefix("--").replace("-", "_")
+    assert str(getattr(job.recipe, field)) == value
+    assert job.recipe.model_dump(exclude={field}) == Recipe().model_dump(exclude={field})
+    assert job.model_copy(update={"recipe": Recipe()}) == Job()
+
+
+def test_trainings_follow_the_recipe(search: Run, plain: Run) -> None:
+    def trainings(result: dict[str, Any]) -> list[dict[str, Any]]:
+        return [line for line in result["history"] if line["phase"] == "final"]
+
+    assert trainings(plain()) != trainings(search("--lr", "0.5"))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipe_may_be_a_name(asked: Callable[..., Asked], name: str) -> None:
+    assert asked("--recipe", name).job.recipe == RECIPES[name]
+
+
+def test_recipe_may_be_a_file(asked: Callable[..., Asked]) -> None:
+    Path("mine.toml").write_text('optimizer = "adamw"\nlr = 0.5\n')
+    assert asked("--recipe", "mine.toml").job.recipe == Recipe(optimizer="adamw", lr=0.5)
+
+
+def test_epochs_are_those_of_the_search_and_of_the_trainings(search: Run) -> None:
+    result = search("--epochs", "7")
+    phases = [line["phase"] for line in result["history"]]
+    assert phases == ["search"] * 7 + ["candidate"] * 7 + ["final"] * 7
+    assert (result["search"]["epochs"], result["recipe"]["epochs"]) == (7, 7)
+
+
+def test_one_epoch_is_enough(search: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "TIMED", TIMED)
+    assert search("--epochs", "1")["search"]["epochs"] == 1
+
+
+def test_blocks_and_hidden_make_a_grid(search: Run) -> None:
+    result = search("--blocks", "1", "2", "--hidden", "3", "5")
+    trials = result["search"]["trials"]
+    shapes = [(len(trial["architecture"]["blocks"]), trial["hidden"]) for trial in trials]
+    assert shapes[:4] == [(1, 3), (1, 5), (2, 3), (2, 5)]
+    assert (len(result["architecture"]["blocks"]), result["hidden"]) in shapes
+    assert {line["cell"] for line in result["history"] if line["phase"] == "search"} == {0, 1, 2, 3}
+
+
+def test_max_parameters_is_kept(search: Run, tiny: Path) -> None:
+    free, limited = search("--candidates", "3"), search("--candidates", "3", "--max-parameters=80")
+    task = load_task(tiny)
+    assert limited["parameters"] <= 80
+    sizes = [
+        [
+            Architecture.model_validate(trial["architecture"]).parameters(task, 4)
+            for trial in result["search"]["trials"]
+        ]
+        for result in (free, limited)
+    ]
+    assert max(sizes[0]) > 80 >= max(sizes[1])
+
+
+def test_candidates_are_so_many(search: Run, plain: Run) -> None:
+    different = {json.dumps(t["architecture"]) for t in plain()["search"]["trials"]}
+    assert len(different) == 1
+    trials = search("--candidates", "3")["search"]["trials"]
+    assert len({json.dumps(trial["architecture"]) for trial in trials}) == 3
+
+
+def test_controls_are_those_named(search: Run, plain: Run) -> None:
+    controls = search("sage", "random")["search"]["controls"]
+    assert [control["name"] for control in controls] == ["sage", "random"]
+    assert plain()["search"]["controls"] == []
+
+
+def test_seed_is_the_first_and_seeds_counts(search: Run, plain: Run) -> None:
+    result = search("--seed", "3", "--seeds", "2")
+    assert (result["seeds"], result["search"]["seed"]) == ([3, 4], 3)
+    assert len(result["test"]["values"]) == 2
+    paths = [
+        [line["path"] for line in run["history"] if line["phase"] == "search"]
+        for run in (result, plain())
+    ]
+    assert paths[0] != paths[1]
+
+
+def test_space_is_where_it_looks(search: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = SPACES["paper"].model_dump()
+    narrow = SearchSpace(**{**values, "name": "narrow", "attention": ("cos",), "expansion": (2,)})
+    monkeypatch.setitem(SPACES._entries, "narrow", narrow)
+    result = search("--space", "narrow")
+    assert result["space"] == "narrow"
+    assert Architecture.model_validate(result["architecture"]) in narrow
+
+
+def test_strategy_is_how_it_looks(asked: Callable[..., Asked], plain: Run) -> None:
+    assert isinstance(asked("--strategy", "pdnas").job.strategy, Pdnas)
+    assert plain()["strategy"] == "pdnas"
+
+
+def test_the_budget_limits_the_job(pdnas: Program, tiny: Path) -> None:
+    long = ["--hidden", "4", "--seeds", "40", "--pool", "4", "--adapted", "1"]
+    done = pdnas("search", tiny, *long, "--budget-seconds", "3", "--run-dir", "run")
+    assert done.returncode == 0
+    assert "limited to 3 s" in done.stderr
+    assert "The job ended early, because the budget was spent" in done.stdout
+    result = load_run("run")
+    assert result.search is not None
+    assert result.search.stopped == "budget"
+
+
+def test_the_budget_runs_from_the_start_of_the_command(
+    pdnas: Program, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time that it took to read the data is gone."""
+
+    def slow(name: str, **_: object) -> GraphTask:
+        STARTED.set(STARTED.get() - 100)
+        return load_task(name)
+
+    monkeypatch.setattr("pdnas.cli.flags.load_task", slow)
+    done = pdnas("search", tiny, *SMALL, "--budget-seconds", "50")
+    assert "The budget of 50 seconds is too small for this job" in one_sentence(done)
+
+
+def test_split_is_chosen_by_name_and_number(asked: Callable[..., Asked], tiny: Path) -> None:
+    assert asked(tiny).task.split.name == "own"
+    heard = asked(tiny, "--split", "random", "--split-seeds", "4")
+    assert (heard.task.split.name, heard.task.split.seed) == ("random", 4)
+    assert heard.task.split.sha256 == load_task(tiny, split="random", split_seed=4).split.sha256
+
+
+def test_metric_is_what_is_measured(search: Run) -> None:
+    assert search("--metric", "macro-f1")["metric"] == "macro-f1"
+
+
+def test_data_root_reaches_the_source(
+    asked: Callable[..., Asked], tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots: list[Path | None] = []
+
+    def read(options: ReadOptions) -> Source:
+        roots.append(options.data_root)
+        return tiny_task.source
+
+    monkeypatch.setitem(NAMED._entries, "herd", NamedTask(read, "a test"))
+    asked("herd")
+    heard = asked("herd", "--data-root", "there")
+    assert roots == [None, Path("there")]
+    assert heard.settings.task.data_root == Path("there").resolve()
+
+
+@pytest.mark.parametrize("flag", ["--normalize", "--undirected"])
+def test_changes_to_the_graph_reach_it(asked: Callable[..., Asked], tiny: Path, flag: str) -> None:
+    def graph(how: str) -> tuple[torch.Tensor, torch.Tensor]:
+        first = asked(tiny, flag, how).task.graphs[0]
+        assert isinstance(first.x, torch.Tensor)
+        return first.x, first.edge_index
+
+    on, off, auto = graph("on"), graph("off"), graph("auto")
+    assert [torch.equal(a, b) for a, b in zip(on, off, strict=True)] == (
+        [False, True] if flag == "--normalize" else [True, False]
+    )
+    assert all(torch.equal(a, b) for a, b in zip(auto, off, strict=True))
+
+
+def test_device_and_threads_are_set_and_recorded(
+    pdnas: Program, tiny: Path, plain: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    assert plain()["environment"]["threads"] == 1
+    monkeypatch.setattr("pdnas.cli.search.search", stop)
+    pdnas("search", tiny, "--device", "cpu", "--threads", "2", "--run-dir", "two")
+    environment = json.loads(Path("two/environment.json").read_text())
+    assert (environment["device"], environment["threads"]) == ("cpu", 2)
+    assert torch.get_num_threads() == 2
+
+
+def test_a_run_directory_that_exists_is_refused(refused: Callable[..., str], place: Path) -> None:
+    (place / "run").mkdir()
+    assert "The run directory 'run' exists already" in refused(*SMALL, "--run-dir", "run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--blocks", "0"], r"The number of blocks is 0; give 1 to 100\."),
+        (["--blocks"], r"--blocks has the values \[\]; give at least one"),
+        (["--blocks", "2", "2"], r"--blocks has the values \[2, 2\]"),
+        (["--hidden", "0"], r"The hidden size is 0; give a whole number"),
+        (["--hidden", "4", "4"], r"--hidden has the values \[4, 4\]"),
+        (["--candidates", "0"], r"--candidates is 0; give 1 to 10000\."),
+        (["--seeds", "0"], r"--seeds is 0; give 1 to 10000\."),
+        (["--seed", "-1"], r"The seed -1 is out of range"),
+        (["--epochs", "0"], r"epochs: Input should be greater than or equal to 1, but got 0"),
+        (["--pool", "0"], r"pool: Input should be greater than or equal to 1, but got 0"),
+        (["--lr", "0"], r"lr: Input should be greater than 0, but got 0"),
+        (["--budget-seconds", "0"], r"The budget is 0.0 seconds; give a number above 0\."),
+        (["--budget-seconds=-1"], r"The budget is -1.0 seconds; give a number above 0\."),
+        (["--budget-seconds", "nan"], r"The budget is nan seconds; give a number above 0\."),
+        (["--controls", "nonsense"], r"Unknown control 'nonsense'; known are: random, "),
+        (["--controls", "gnc"], r"Unknown control 'gnc'; .* did you mean 'gcn'\?"),
+        (["--space", "papr"], r"Unknown space 'papr'; .* did you mean 'paper'\?"),
+        (["--strategy", "pdans"], r"Unknown strategy 'pdans'; .* did you mean 'pdnas'\?"),
+        (["--preset", "papre"], r"Unknown preset 'papre'; .* did you mean 'paper'\?"),
+        (["--recipe", "gatt"], r"Unknown recipe 'gatt'; .* did you mean 'gat'\?"),
+        (["--estimator", "foo"], r"'foo'.* '--estimator'.*'scaled', 'straight-through'"),
+        (["--split-seeds", "0..2"], r"on one split, but --split-seeds is 0\.\.2; give one number"),
+        (["--split-seeds", "0,2"], r"on one split, but --split-seeds is 0,2; give one number"),
+        (["--device", "cuda:99"], r"The device 'cuda:99' is not there"),
+        (["--threads", "0"], r"The number of threads is 0; give 1 to 1024"),
+    ],
+)
+def test_bad_values_are_one_sentence_and_leave_nothing_behind(
+    refused: Callable[..., str], arguments: list[str], expected: str
+) -> None:
+    assert re.search(expected, refused(*arguments))
+
+
+def test_too_few_parameters_leave_nothing_behind(refused: Callable[..., str]) -> None:
+    sentence = refused("--max-parameters", "1")
+    assert re.search(r"at most 1 parameters on .*; the smallest has [\d,]+: raise", sentence)
+
+
+def test_too_little_time_leaves_nothing_behind(refused: Callable[..., str]) -> None:
+    sentence = refused("--budget-seconds", "0.2")
+    assert re.search(r"The budget of 0\.2 seconds is too small for this job; the least", sentence)
+
+
+def test_a_refusal_leaves_the_runs_of_others_alone(
+    pdnas: Program, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else begins a run in the same new folder while this one is measured."""
+
+    def refuse(*_: object, **__: object) -> None:
+        Path("runs/other").mkdir()
+        Path("runs/other/result.json").write_text("{}")
+        raise SearchError("The budget is too small.")
+
+    monkeypatch.setattr("pdnas.cli.search.search", refuse)
+    one_sentence(pdnas("search", tiny, *SMALL))
+    assert [path.name for path in Path("runs").iterdir()] == ["other"]
+    assert Path("runs/other/result.json").read_text() == "{}"
+
+
+def test_a_run_directory_with_a_run_in_it_survives_a_refusal(
+    pdnas: Program, tiny: Path, search: Run
+) -> None:
+    search()
+    before = {path: path.read_bytes() for path in Path("run1").rglob("*") if path.is_file()}
+    pdnas("search", tiny, "--max-parameters", "1", "--run-dir", "run1")
+    assert before == {p: p.read_bytes() for p in Path("run1").rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("flag", ["--weight-lr", "--lr"])
+def test_a_search_that_diverges_is_one_sentence(pdnas: Program, tiny: Path, flag: str) -> None:
+    assert "finite" in one_sentence(pdnas("search", tiny, *SMALL, flag, "1e30"))
+
+
+def test_a_search_that_does_not_fit_into_memory_is_one_sentence(
+    pdnas: Program, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object, **__: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+
+    monkeypatch.setattr("pdnas.cli.search.search", exhausted)
+    sentence = one_sentence(pdnas("search", tiny, "--hidden", "8", "999"))
+    assert "hidden size 999 does not fit into the memory of cpu; give a smaller" in sentence
+
+
+@pytest.mark.parametrize(
+    ("when", "kept"), [("planned", False), ("searched", True), ("trained", True)]
+)
+def test_ctrl_c_tells_how_to_go_on_and_what_is_kept(
+    pdnas: Program, tiny: Path, monkeypatch: pytest.MonkeyPatch, when: str, kept: bool
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SearchProgress, when, stop)
+        done = pdnas("search", tiny, *SMALL, "--run-dir", "run", "--quiet")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("pdnas: stopped; go on with: pdnas resume run.")
+    assert done.stderr.count("\n") == 1
+    assert ("The best network so far is kept there: validation " in done.stderr) == kept
+    assert Path("run/result.json").exists() == kept
+    if kept:
+        result = load_run("run")
+        assert result.search is not None
+        assert result.search.stopped == "interrupt"
+        assert f"validation {result.val} %" in done.stderr
+
+
+def test_train_takes_what_a_search_found(pdnas: Program, tiny: Path, search: Run) -> None:
+    found = search("--seeds", "2", "--lr", "0.05")
+    command = ["train", "run1", tiny, "--seeds", "2", "--run-dir", "again", "--quiet"]
+    assert pdnas(*command).returncode == 0
+    again = json.loads(Path("again/result.json").read_text())
+    for key in ("architecture", "hidden", "recipe", "val", "test", "seeds"):
+        assert again[key] == found[key]
+
+
+def test_train_says_of_a_search_without_a_result_that_it_is_to_be_finished(
+    pdnas: Program, tiny: Path, search: Run
+) -> None:
+    search()
+    Path("run1/result.json").unlink()
+    assert "finish it with: pdnas resume run1" in one_sentence(pdnas("train", "run1", tiny))

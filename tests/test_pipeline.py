@@ -1,0 +1,1233 @@
+"""The whole job: what it does, what it may look at, and how it ends when it is cut short."""
+
+import errno
+import importlib
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import pdnas
+from pdnas import pipeline
+from pdnas.architecture import Architecture, BlockSpec
+from pdnas.errors import PdnasError, RunError, SearchError, UnknownNameError
+from pdnas.models import GraphNetwork
+from pdnas.models.baselines import BASELINES
+from pdnas.pipeline import Job, Plan, Progress, Race, Watcher, make_job, search
+from pdnas.runs import (
+    ARCHITECTURE,
+    HISTORY,
+    PIPELINE,
+    RESULT,
+    SEARCH_STATE,
+    SETTINGS,
+    WEIGHTS,
+    Result,
+    RunDirectory,
+    Trial,
+    load_run,
+)
+from pdnas.search import Candidate, Search, SearchEpoch
+from pdnas.search.pdnas import PRESETS, PdnasSearch
+from pdnas.space import SPACES
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
+from pdnas.training.batching import Batches
+from pdnas.training.fit import Epoch, Fit, evaluate
+from pdnas.training.seeds import train_once
+
+SHORT: dict[str, Any] = {
+    "strategy": PRESETS["default"].changed(epochs=6, pool=6, adapted=1, adapt_epochs=1),
+    "recipe": Recipe(epochs=2),
+    "hidden": (4,),
+    "seeds": 2,
+    "candidates": 2,
+    "controls": ("gcn",),
+}
+"""A job of a moment: its two candidates are trained twice."""
+
+FIT = importlib.import_module("pdnas.training.fit")  # the function hides the module
+
+TIMED = pipeline.TIMED
+
+MEASURING = 2 * (1.0 + 2 * 0.5)
+"""Seconds of the slow clock for two epochs of a search and of two trainings."""
+
+RESERVE = pipeline._reserve(0.5)
+"""Seconds kept for the end."""
+
+LEAST = MEASURING + pipeline.FEWEST * (1.0 + 0.5) + RESERVE
+"""Seconds for a few epochs of a search and of a training."""
+
+WHOLE = MEASURING + 6.0 + 0.5 + 8 * 4.0 + RESERVE
+"""Seconds for the search, what it adapts, and eight trainings of 8 epochs."""
+
+PREVIOUS = SEARCH_STATE.with_name("search.previous.safetensors")
+
+
+def short(**changes: Any) -> Job:
+    return make_job(**{**SHORT, **changes})
+
+
+def lean(**changes: Any) -> Job:
+    """A search and little else."""
+    return short(candidates=1, seeds=1, controls=(), **changes)
+
+
+class Events(Watcher):
+    """Writes down what happens, and stops the job at one of these things as Ctrl-C would.
+
+    Args:
+        stop: Part of the name of the thing; by default nothing.
+    """
+
+    def __init__(self, stop: str | None = None) -> None:
+        self.seen: list[str] = []
+        self.notes: list[str] = []
+        self.plans: list[Plan] = []
+        self._stop = stop
+
+    def planned(self, plan: Plan, problems: Any) -> None:
+        self.plans.append(plan)
+        self._add("planned")
+
+    def searched(self, search: Search, epoch: SearchEpoch) -> None:
+        shape = f"{search.problem.num_blocks}x{search.problem.hidden}"
+        self._add(f"search {shape} epoch {epoch.epoch}")
+
+    def trained(self, what: str, epoch: Epoch) -> None:
+        self._add(f"{what} epoch {epoch.epoch}")
+
+    def noted(self, sentence: str) -> None:
+        self.notes.append(sentence)
+
+    def _add(self, event: str) -> None:
+        self.seen.append(event)
+        if event == self._stop:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(autouse=True)
+def _measured_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "TIMED", 1)
+
+
+@pytest.fixture
+def new_run(tmp_path: Path) -> Callable[[], RunDirectory]:
+    """Makes run directories."""
+    count = 0
+
+    def make() -> RunDirectory:
+        nonlocal count
+        count += 1
+        run = RunDirectory.create(tmp_path / f"run{count}", "test")
+        run.write_json(SETTINGS, {})
+        return run
+
+    return make
+
+
+@pytest.fixture
+def run(new_run: Callable[[], RunDirectory]) -> RunDirectory:
+    return new_run()
+
+
+Whole = Callable[[Job], RunDirectory]
+
+
+@pytest.fixture(scope="module")
+def done() -> dict[str, RunDirectory]:
+    """Runs that several tests compare with."""
+    return {}
+
+
+@pytest.fixture
+def undisturbed(
+    done: dict[str, RunDirectory], tiny_task: GraphTask, tmp_path_factory: pytest.TempPathFactory
+) -> Whole:
+    """The run of a job that nothing happened to."""
+
+    def find(job: Job) -> RunDirectory:
+        name = job.model_dump_json()
+        if name not in done:
+            run = RunDirectory.create(tmp_path_factory.mktemp("whole") / "run", "test")
+            run.write_json(SETTINGS, {})
+            search(tiny_task, job, run=run)
+            done[name] = run
+        return done[name]
+
+    return find
+
+
+@pytest.fixture
+def whole(undisturbed: Whole) -> RunDirectory:
+    """The short job, undisturbed."""
+    return undisturbed(short())
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that runs a thousand times too fast, so that every epoch is followed by a checkpoint.
+
+    It is not for jobs with a budget.
+    """
+
+    @dataclass
+    class Fast:
+        perf_counter: Callable[[], float] = time.perf_counter
+
+        def monotonic(self) -> float:
+            return 1e6 * time.monotonic()
+
+    monkeypatch.setattr(pipeline, "time", Fast())
+    monkeypatch.setattr(pipeline, "CHECKPOINT_SHARE", 1e9)
+
+
+class Clock:
+    """A clock that stands still but for the work that the tests say takes time."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    perf_counter = monotonic
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """An epoch of a search takes one second, an epoch of a training half of one."""
+    clock, step, train = Clock(), PdnasSearch.step, FIT.train_epoch
+
+    def slow_step(self: PdnasSearch) -> SearchEpoch:
+        clock.now += 1.0
+        return step(self)
+
+    def slow_train(*arguments: Any) -> Any:
+        clock.now += 0.5
+        return train(*arguments)
+
+    monkeypatch.setattr(PdnasSearch, "step", slow_step)
+    for module in (FIT, importlib.import_module("pdnas.search.pdnas")):
+        monkeypatch.setattr(module, "train_epoch", slow_train)
+    monkeypatch.setattr(pipeline, "TIMED", 2)
+    monkeypatch.setattr(FIT, "time", clock)
+    monkeypatch.setattr(pipeline, "time", clock)
+    return clock
+
+
+def lines(run: RunDirectory) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run.path / HISTORY).read_text().splitlines()]
+
+
+def timeless(value: Any) -> Any:
+    """Plain values without those that say how long something took."""
+    if isinstance(value, dict):
+        return {key: timeless(v) for key, v in value.items() if not key.endswith("seconds")}
+    return [timeless(entry) for entry in value] if isinstance(value, list) else value
+
+
+def outcome(run: RunDirectory) -> tuple[Any, ...]:
+    """All that two runs of the same job must have in common."""
+    files = [(run.path / name).read_bytes() for name in (HISTORY, ARCHITECTURE, WEIGHTS)]
+    return *files, timeless(json.loads((run.path / RESULT).read_text()))
+
+
+def files(run: RunDirectory) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+
+
+def validation(result: Result, task: GraphTask) -> float:
+    """What the network of a result really comes to."""
+    return float(evaluate(result.model, Batches(task, "val"), task)[1])
+
+
+def size(trial: Trial, task: GraphTask) -> int:
+    return trial.architecture.parameters(task, trial.hidden)
+
+
+def test_a_job_searches_then_tries_then_trains_then_compares(undisturbed: Whole) -> None:
+    history = lines(undisturbed(short(controls=("random", "gcn"))))
+    assert list(dict.fromkeys(line["phase"] for line in history)) == [
+        "search",
+        "candidate",
+        "final",
+        "control",
+    ]
+    places = [
+        (line["phase"], line.get("number", line.get("name")), line.get("seed"), line["epoch"])
+        for line in history
+        if line["phase"] != "search"
+    ]
+    expected: list[tuple[Any, ...]] = [("candidate", number, None) for number in range(4)]
+    expected += [("final", None, seed) for seed in (0, 1)]
+    expected += [("control", name, seed) for name in ("random", "gcn") for seed in (0, 1)]
+    assert places == [(*place, epoch) for place in expected for epoch in range(2)]
+    epochs = [(line["cell"], line["epoch"]) for line in history if line["phase"] == "search"]
+    assert epochs == [(0, epoch) for epoch in range(6)]
+
+
+def test_a_result_says_what_was_done(undisturbed: Whole, tiny_task: GraphTask) -> None:
+    job = short(controls=("random", "gcn"))
+    result = load_run(undisturbed(job).path)
+    report = result.search
+    assert report is not None
+    assert (result.task, result.strategy, result.space) == ("tiny", "pdnas", "paper")
+    assert result.architecture in job.space
+    assert (result.hidden, result.architecture.num_blocks) == (4, 2)
+    assert result.parameters == sum(weight.numel() for weight in result.model.parameters())
+    assert result.recipe == job.recipe.model_dump()
+    assert result.seeds == job.final_seeds == (0, 1)
+    assert result.split.sha256 == tiny_task.split.sha256
+    assert min(result.search_seconds, result.train_seconds, report.training_seconds) > 0
+    assert (report.settings, report.seed, report.epochs) == (job.strategy.model_dump(), 0, 6)
+    assert [trial.seed for trial in report.trials] == [2**32, 2**32, 2**32 + 1, 2**32 + 1]
+    assert report.stopped is None
+    assert [control.name for control in report.controls] == ["random", "gcn"]
+    for control in report.controls:
+        assert len(control.val.values) == len(control.test.values) == 2
+        assert control.parameters == control.architecture.parameters(tiny_task, control.hidden)
+    random, gcn = report.controls
+    assert random.architecture in job.space
+    assert gcn.architecture == BASELINES["gcn"].architecture
+
+
+def test_figures_of_a_result_are_those_of_its_history(whole: RunDirectory) -> None:
+    result, history = load_run(whole.path), lines(whole)
+    assert result.search is not None
+    best = [
+        max(line["val"] for line in history if (line["phase"], line.get("seed")) == ("final", seed))
+        for seed in (0, 1)
+    ]
+    assert best == list(result.val.values)
+    for number, trial in enumerate(result.search.trials):
+        assert trial.val == max(line["val"] for line in history if line.get("number") == number)
+
+
+def test_the_model_is_the_one_with_the_best_validation(
+    run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    search(tiny_task, short(candidates=1, seeds=6, controls=()), run=run)
+    result = load_run(run.path)
+    first, *_, last = result.val.values
+    assert max(result.val.values) > max(first, last), "one that is neither the first nor the last"
+    assert validation(result, tiny_task) == pytest.approx(max(result.val.values), abs=1e-6)
+
+
+def test_a_line_of_the_history_takes_two_kilobytes_at_most(
+    run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    search(tiny_task, lean(blocks=(7,)), run=run)
+    assert max(map(len, (run.path / HISTORY).read_bytes().splitlines())) <= 2048
+
+
+def test_the_job_of_some_settings_is_what_the_public_function_does(tiny_task: GraphTask) -> None:
+    result = pdnas.search(tiny_task, **SHORT)
+    same = search(tiny_task, short())
+    assert isinstance(result, Result)
+    assert timeless(result.model_dump(mode="json")) == timeless(same.model_dump(mode="json"))
+    graph = tiny_task.graphs[0]
+    logits = result.model(graph.x, graph.edge_index)
+    assert logits.shape == (20, 3)
+    assert torch.equal(logits, same.model(graph.x, graph.edge_index))
+    assert "tiny, split own: test accuracy" in result.summary()
+    assert str(result.architecture) in result.summary()
+
+
+def test_the_public_name_is_still_the_package_of_strategies() -> None:
+    assert dir(pdnas.search) == dir(importlib.import_module("pdnas.search"))
+
+
+def test_nothing_is_written_without_a_run(
+    tiny_task: GraphTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    search(tiny_task, lean())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_random_state_outside_is_untouched(tiny_task: GraphTask) -> None:
+    before = torch.get_rng_state()
+    search(tiny_task, lean())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_same_seed_gives_the_same_result_twice(
+    whole: RunDirectory, run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    torch.rand(3)  # what happened before does not matter
+    search(tiny_task, short(), run=run)
+    assert outcome(run) == outcome(whole)
+
+
+def test_another_seed_takes_another_path(
+    undisturbed: Whole, run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    search(tiny_task, lean(seed=1), run=run)
+    paths = [
+        [line["path"] for line in lines(each) if line["phase"] == "search"]
+        for each in (undisturbed(lean()), run)
+    ]
+    assert paths[0] != paths[1]
+
+
+def test_the_best_three_are_trained_again_and_the_best_mean_is_chosen(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = iter([0.5, 0.9, 0.8, 0.7]), iter([0.1, 0.6, 0.9])
+    job, calls = short(candidates=4, seeds=1, controls=()), {2**32: first, 2**32 + 1: second}
+    pretend(monkeypatch, lambda _, seed: next(calls[seed]) if seed in calls else 0.0)
+    result = search(tiny_task, job)
+    assert result.search is not None
+    trials = result.search.trials
+    assert [trial.seed - 2**32 for trial in trials] == [0, 0, 0, 0, 1, 1, 1]
+    again = [trials[place].architecture for place in (1, 2, 3)]
+    assert [trial.architecture for trial in trials[4:]] == again
+    # The means are 0.5, 0.7 and 0.8.
+    assert result.architecture == trials[3].architecture
+
+
+def test_a_single_candidate_is_trained_once(tiny_task: GraphTask) -> None:
+    result = search(tiny_task, lean())
+    assert result.search is not None
+    assert len(result.search.trials) == 1
+    assert result.architecture == result.search.trials[0].architecture
+
+
+def test_of_equal_candidates_the_first_is_chosen(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, lambda *_: 0.5)
+    result = search(tiny_task, short(seeds=1, controls=()))
+    assert result.search is not None
+    assert result.architecture == result.search.trials[0].architecture
+
+
+def test_no_label_of_the_test_part_changes_a_choice(
+    whole: RunDirectory, run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    graph = tiny_task.graphs[0]
+    y = graph.y.clone()
+    y[tiny_task.split.test] = (y[tiny_task.split.test] + 1) % 3
+    source = replace(tiny_task.source, graphs=(replace(graph, y=y),))
+    search(replace(tiny_task, source=source), short(), run=run)
+    *one, expected = outcome(whole)
+    *other, result = outcome(run)
+    assert other == one, "history, architecture and weights"
+    assert result["test"]["values"] != expected["test"]["values"]
+
+
+def test_the_test_part_is_read_once_for_each_training_after_the_choice(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, make = Events(), Batches.__init__
+
+    def spy(self: Batches, task: GraphTask, part: Any, size: int = 1) -> None:
+        make(self, task, part, size)
+        events.seen.append(f"reads {part}")
+
+    monkeypatch.setattr(Batches, "__init__", spy)
+    search(tiny_task, short(), watcher=events)
+    reads = [number for number, event in enumerate(events.seen) if event == "reads test"]
+    chosen = events.seen.index("candidate 4 epoch 1")
+    assert len(reads) == 2 * 2
+    assert min(reads) > chosen
+    names = [f"{name}, seed {seed}" for name in ("found", "gcn") for seed in (0, 1)]
+    assert [events.seen[number - 1] for number in reads] == [f"{n} epoch 1" for n in names]
+
+
+def test_the_seed_of_the_trials_is_none_of_the_final_ones(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds, train = [], train_once
+
+    def spy(*arguments: Any, **settings: Any) -> tuple[GraphNetwork, Fit]:
+        if settings.get("stop"):  # not one of those that are timed and thrown away
+            seeds.append(settings["seed"])
+        return train(*arguments, **settings)
+
+    monkeypatch.setattr(pipeline, "train_once", spy)
+    search(tiny_task, short(seed=7, controls=("gcn",)))
+    assert seeds[4:] == [7, 8, 7, 8]
+    assert not set(seeds[:4]) & set(seeds[4:])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**62 - 1])
+def test_no_job_tries_with_a_final_seed(seed: int) -> None:
+    job = short(seed=seed, seeds=10_000)
+    job.check()
+    assert not {job.trial_seed, job.trial_seed + 1} & set(job.final_seeds)
+    torch.Generator().manual_seed(job.trial_seed + 1)
+
+
+def race(others: Sequence[tuple[float, ...]], values: list[float]) -> tuple[int | None, Race]:
+    """After how many epochs a training with these values falls behind, and the race."""
+    race = Race(others)
+    for number, value in enumerate(values):
+        if race.falls_behind(Epoch(number, 1.0, 1.0, value)):
+            return number + 1, race
+    return None, race
+
+
+@pytest.mark.parametrize(
+    ("others", "value", "end"),
+    [
+        ([], 0.0, None),
+        ([(0.9,), (0.9,)], 0.0, None),
+        ([(0.9,), (0.8,), (0.7,)], 0.69, 25),
+        ([(0.7,), (0.9,), (0.8,)], 0.7, None),
+        ([(0.9,), (0.8,), (0.7,), (0.1,)], 0.69, 25),
+        ([(0.9, 0.95), (0.5, 0.9), (0.4, 0.85)], 0.5, 50),
+        ([(0.9,), (0.9,), (0.1, 1.0), (0.1, 1.0)], 0.5, None),
+        ([(0.0, 0.0, 0.6), (0.0, 0.0, 0.6), (0.0, 0.0, 0.6)], 0.5, 100),
+    ],
+    ids=[
+        "nobody-else",
+        "two-others",
+        "below-the-third",
+        "as-good-as-the-third",
+        "the-fourth-does-not-help",
+        "later",
+        "those-that-never-came-there-do-not-count",
+        "last",
+    ],
+)
+def test_a_training_ends_where_three_others_were_better(
+    others: list[tuple[float, ...]], value: float, end: int | None
+) -> None:
+    assert race(others, [value] * 200)[0] == end
+
+
+def test_a_race_compares_the_best_so_far() -> None:
+    others = [(0.5,)] * 3
+    assert race(others, [0.6] + [0.0] * 199)[0] is None
+    assert race(others, [0.4] * 24 + [0.5] + [0.0] * 175)[0] is None
+    assert race(others, [0.4] * 25 + [0.5] * 175)[0] == 25
+
+
+def test_a_race_remembers_the_best_at_25_50_and_100_epochs() -> None:
+    _, ran = race([], [number / 200 for number in range(200)])
+    assert ran.rungs == (24 / 200, 49 / 200, 99 / 200)
+    assert race([], [0.5] * 30)[1].rungs == (0.5,)
+    assert race([], [0.5] * 24)[1].rungs == ()
+
+
+def test_a_candidate_that_falls_behind_is_not_trained_to_the_end(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "RUNGS", (1, 2))
+    monkeypatch.setattr(pipeline, "KEEP_UP", 1)
+    job = short(recipe=Recipe(epochs=3), candidates=6, seeds=1, controls=())
+    result = search(tiny_task, job)
+    assert result.search is not None
+    trials, again = result.search.trials[:6], result.search.trials[6:]
+    assert min(trial.epochs for trial in trials) < 3, "somebody falls behind"
+    for number, trial in enumerate(trials):
+        ended = [rung for rung in (1, 2, 3) if rung == trial.epochs]
+        assert len(trial.rungs) == min(ended[0], 2)
+        for place, rung in enumerate((1, 2)[: len(trial.rungs)]):
+            before = [t.rungs[place] for t in trials[:number] if len(t.rungs) > place]
+            assert (trial.rungs[place] < max(before, default=0.0)) == (trial.epochs == rung)
+    assert [trial.epochs for trial in again] == [3, 3, 3], "the second time nobody is raced"
+
+
+def test_every_cell_of_a_grid_is_searched_and_validation_chooses(
+    run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    events = Events()
+    job = short(blocks=(1, 2), hidden=(2, 4), candidates=2, seeds=1, controls=("random",))
+    result = search(tiny_task, job, run=run, watcher=events)
+    cells = ["1x2", "1x4", "2x2", "2x4"]
+    searched = [event.split()[1] for event in events.seen if event.startswith("search")]
+    assert searched == [cell for cell in cells for _ in range(6)]
+    assert {line["cell"] for line in lines(run) if line["phase"] == "search"} == {0, 1, 2, 3}
+    assert result.search is not None
+    trials = result.search.trials
+    shapes = [f"{trial.architecture.num_blocks}x{trial.hidden}" for trial in trials]
+    assert shapes[:8] == cells + cells, "the first of each cell, then the second of each"
+    means = {
+        (trial.architecture, trial.hidden): (trial.val + again.val) / 2
+        for trial in trials[:8]
+        for again in trials[8:]
+        if (trial.architecture, trial.hidden) == (again.architecture, again.hidden)
+    }
+    assert means[result.architecture, result.hidden] == max(means.values())
+    random = result.search.controls[0]
+    assert random.hidden == result.hidden
+    assert random.architecture.num_blocks == result.architecture.num_blocks
+
+
+def test_no_network_exceeds_the_number_of_parameters(
+    run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    limit, settings = 90, {"candidates": 4, "seeds": 1, "controls": ("random",)}
+    free = search(tiny_task, short(**settings))
+    result = search(tiny_task, short(max_parameters=limit, **settings), run=run)
+    assert free.search is not None
+    assert result.search is not None
+    assert max(size(trial, tiny_task) for trial in free.search.trials) > limit
+    assert max(size(trial, tiny_task) for trial in result.search.trials) <= limit
+    assert sum(weight.numel() for weight in result.model.parameters()) <= limit
+    assert result.search.controls[0].parameters <= limit
+
+
+def test_no_path_of_the_search_exceeds_the_number_of_parameters(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, lend = [], PdnasSearch._lend
+
+    def spy(self: PdnasSearch, architecture: Architecture) -> GraphNetwork:
+        sizes.append(architecture.parameters(tiny_task, 4))
+        return lend(self, architecture)
+
+    monkeypatch.setattr(PdnasSearch, "_lend", spy)
+    search(tiny_task, lean(max_parameters=90))
+    assert len(sizes) >= 6
+    assert max(sizes) <= 90
+
+
+def test_cells_that_no_network_fits_into_are_left_out_with_a_note(tiny_task: GraphTask) -> None:
+    events = Events()
+    job = lean(hidden=(64, 2), max_parameters=100)
+    result = search(tiny_task, job, watcher=events)
+    assert result.hidden == 2
+    assert [note.partition(":")[0] for note in events.notes] == ["Left out"]
+    assert "2 block(s) and hidden size 64 has at most 100 parameters" in events.notes[0]
+    assert not [event for event in events.seen if event.startswith("search 2x64")]
+
+
+def test_an_impossible_number_of_parameters_names_the_smallest_possible_one(
+    tiny_task: GraphTask,
+) -> None:
+    with pytest.raises(SearchError, match=r"at most 1 parameters .*; the smallest has ") as caught:
+        search(tiny_task, short(max_parameters=1))
+    smallest = int(str(caught.value).partition("the smallest has ")[2].partition(":")[0])
+    with pytest.raises(SearchError):
+        search(tiny_task, short(max_parameters=smallest - 1))
+    result = search(tiny_task, lean(max_parameters=smallest))
+    assert result.parameters == smallest
+
+
+def planned(task: GraphTask, job: Job) -> Plan:
+    """The plan of a job that is not begun."""
+    events = Events(stop="planned")
+    with pytest.raises(KeyboardInterrupt):
+        search(task, job, watcher=events)
+    return events.plans[0]
+
+
+def test_costs_are_estimated_from_a_few_steps(tiny_task: GraphTask, clock: Clock) -> None:
+    plan, each = planned(tiny_task, short()), 2 * 0.5  # two epochs
+    assert (plan.epochs, plan.epoch_seconds) == (6, 0.5)
+    assert plan.search_seconds >= 6 * 1.0
+    assert plan.candidate_seconds >= (2 + 2) * each, "two candidates, each of them twice"
+    assert plan.final_seconds == 2 * 2 * each, "two networks, each of them twice"
+    assert plan.seconds == plan.search_seconds + plan.candidate_seconds + plan.final_seconds
+
+
+@pytest.mark.parametrize("adapted", [0, 4])
+def test_a_job_takes_no_longer_than_estimated(
+    tiny_task: GraphTask, clock: Clock, adapted: int
+) -> None:
+    began, events = clock.now, Events()
+    strategy = SHORT["strategy"].changed(adapted=adapted, adapt_epochs=5)
+    search(tiny_task, lean(strategy=strategy), watcher=events)
+    assert clock.now - began - MEASURING <= events.plans[0].seconds
+
+
+def test_costs_of_a_grid_are_those_of_all_its_cells(tiny_task: GraphTask, clock: Clock) -> None:
+    one, two = (planned(tiny_task, short(hidden=hidden)) for hidden in [(4,), (2, 4)])
+    assert two.search_seconds == 2 * one.search_seconds
+    assert two.candidate_seconds >= one.candidate_seconds + 2 * 2 * 0.5
+    assert two.final_seconds == one.final_seconds
+
+
+@pytest.mark.parametrize("budget", [0.001, LEAST - 0.1])
+def test_an_impossible_budget_is_refused(
+    tiny_task: GraphTask, clock: Clock, run: RunDirectory, budget: float
+) -> None:
+    events = Events()
+    with pytest.raises(SearchError, match="too small for this job; the least is about") as no:
+        search(tiny_task, short(budget_seconds=budget), run=run, watcher=events)
+    least = re.search(r"least is about (\d+) seconds: raise --budget-seconds", str(no.value))
+    assert least is not None
+    assert int(least[1]) == round(LEAST)
+    assert "\n" not in str(no.value)
+    assert events.seen == []
+    assert not run.has(HISTORY)
+
+
+def test_time_spent_before_counts(tiny_task: GraphTask, clock: Clock) -> None:
+    with pytest.raises(SearchError, match=f"the least is about {LEAST + 10:.0f} seconds"):
+        search(tiny_task, short(budget_seconds=LEAST + 9), started=clock.now - 10)
+
+
+@pytest.mark.parametrize("budget", [LEAST, LEAST + 9, WHOLE - 0.1, WHOLE])
+def test_a_job_ends_within_its_budget(tiny_task: GraphTask, clock: Clock, budget: float) -> None:
+    began = clock.now
+    result = search(tiny_task, short(recipe=Recipe(epochs=8), budget_seconds=budget))
+    assert clock.now - began <= budget
+    assert result.search is not None
+    done = [len(result.val.values), *(len(c.val.values) for c in result.search.controls)]
+    assert result.search.stopped == (None if done == [2, 2] else "budget")
+    assert (result.search.stopped is None) == (budget >= WHOLE)
+    assert validation(result, tiny_task) == pytest.approx(max(result.val.values), abs=1e-6)
+
+
+def test_a_search_is_shortened_to_fit_the_budget(tiny_task: GraphTask, clock: Clock) -> None:
+    """It has 45 % of what is left between the measuring and the end."""
+    strategy = PRESETS["paper"].changed(epochs=100)
+    for roomy in (None, 1000):
+        assert planned(tiny_task, short(strategy=strategy, budget_seconds=roomy)).epochs == 100
+    for left in (40, 20):
+        job = short(strategy=strategy, budget_seconds=MEASURING + left + RESERVE)
+        plan = planned(tiny_task, job)
+        assert 0.45 * left - 2 <= plan.search_seconds <= 0.45 * left
+        assert 0.45 * left - 2 <= plan.epochs <= 0.45 * left
+
+
+def test_a_training_that_the_budget_cut_short_is_not_called_whole(
+    tiny_task: GraphTask, clock: Clock
+) -> None:
+    job = short(recipe=Recipe(epochs=400), seeds=1, controls=(), budget_seconds=40)
+    result = search(tiny_task, job)
+    assert result.epochs[0] < 100
+    assert result.search is not None
+    assert result.search.stopped == "budget"
+
+
+@pytest.mark.parametrize("place", ["search 2x4 epoch 4", "candidate 2 epoch 7"])
+def test_time_before_an_interrupt_counts(
+    tiny_task: GraphTask, clock: Clock, run: RunDirectory, place: str
+) -> None:
+    began, job = (
+        clock.now,
+        short(recipe=Recipe(epochs=8), controls=("gcn", "gat"), budget_seconds=WHOLE),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, job, run=run, watcher=Events(place))
+    result = search(tiny_task, job, run=run)
+    assert clock.now - began <= WHOLE
+    assert result.search is not None
+    assert result.search.stopped == "budget"
+
+
+def test_a_budget_is_kept_by_a_real_clock(tiny_task: GraphTask) -> None:
+    began = time.monotonic()
+    strategy = PRESETS["default"].changed(pool=6, adapted=1)
+    result = search(
+        tiny_task, short(strategy=strategy, recipe=Recipe(), seeds=300, budget_seconds=7)
+    )
+    assert time.monotonic() - began < 7
+    assert result.search is not None
+    assert result.search.stopped == "budget"
+
+
+PLACES = [
+    "search 2x4 epoch 0",
+    "candidate 1 epoch 1",
+    "candidate 4 epoch 0",
+    "found, seed 0 epoch 1",
+    "found, seed 1 epoch 0",
+    "gcn, seed 1 epoch 1",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_interrupted_job_keeps_the_best_network_and_comes_to_the_same_end(
+    whole: RunDirectory, run: RunDirectory, tiny_task: GraphTask, place: str
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, short(), run=run, watcher=Events(place))
+    kept = load_run(run.path)
+    assert kept.search is not None
+    assert kept.search.stopped == "interrupt"
+    assert kept.architecture == Architecture.load(run.path / ARCHITECTURE)
+    assert validation(kept, tiny_task) == pytest.approx(max(kept.val.values), abs=1e-6)
+
+    events = Events()
+    search(tiny_task, short(), run=run, watcher=events)
+    assert outcome(run) == outcome(whole)
+    again = {event.rpartition(" ")[0] for event in events.seen}
+    assert place.rpartition(" ")[0] in again
+    for other in PLACES[: PLACES.index(place)]:
+        name = other.rpartition(" ")[0]
+        assert name == place.rpartition(" ")[0] or name not in again, "done twice"
+
+
+@pytest.mark.parametrize("place", ["search 2x4 epoch 5", "search 2x4 epoch 0"])
+def test_an_interrupted_search_goes_on_from_its_checkpoint(
+    undisturbed: Whole, run: RunDirectory, tiny_task: GraphTask, often: None, place: str
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, lean(), run=run, watcher=Events(place))
+    events = Events()
+    search(tiny_task, lean(), run=run, watcher=events)
+    assert events.seen[0] == place
+    assert outcome(run) == outcome(undisturbed(lean()))
+
+
+def test_an_interrupted_grid_comes_to_the_same_end(
+    new_run: Callable[[], RunDirectory], tiny_task: GraphTask, often: None
+) -> None:
+    job, expected, run = lean(hidden=(2, 4)), new_run(), new_run()
+    search(tiny_task, job, run=expected)
+    for place in ("search 2x2 epoch 3", "search 2x4 epoch 4"):
+        with pytest.raises(KeyboardInterrupt):
+            search(tiny_task, job, run=run, watcher=Events(place))
+    search(tiny_task, job, run=run)
+    assert outcome(run) == outcome(expected)
+
+
+def test_before_the_first_epoch_there_is_nothing_to_keep(
+    undisturbed: Whole, run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, lean(), run=run, watcher=Events("planned"))
+    assert not run.has(RESULT)
+    search(tiny_task, lean(), run=run)
+    assert outcome(run) == outcome(undisturbed(lean()))
+
+
+def test_an_interrupted_job_has_the_best_candidate_so_far(
+    run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, short(), run=run, watcher=Events("candidate 4 epoch 1"))
+    result = load_run(run.path)
+    assert result.search is not None
+    assert len(result.search.trials) == 3
+    best = max(result.search.trials, key=lambda trial: trial.val)
+    assert result.architecture == best.architecture
+    assert (result.val.values, result.seeds) == ((best.val,), (best.seed,))
+
+
+def test_an_interrupt_while_weights_are_written_leaves_a_result_that_fits_its_weights(
+    new_run: Callable[[], RunDirectory], tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, count, last = RunDirectory.write_weights, 0, 0
+
+    def stop(self: RunDirectory, name: str | Path, weights: Any) -> None:
+        nonlocal count
+        count += name != WEIGHTS
+        if name != WEIGHTS and count == last:
+            raise KeyboardInterrupt
+        write(self, name, weights)
+
+    monkeypatch.setattr(RunDirectory, "write_weights", stop)
+    job = short(candidates=6, seeds=1, controls=())
+    search(tiny_task, job, run=new_run())
+    assert count >= 3, "a first candidate, a better one, and the final training"
+    for number in range(1, count + 1):
+        run, count, last = new_run(), 0, number
+        with pytest.raises(KeyboardInterrupt):
+            search(tiny_task, job, run=run)
+        result = load_run(run.path)
+        assert validation(result, tiny_task) == pytest.approx(result.val.mean, abs=1e-6)
+
+
+def test_a_job_killed_after_its_weights_were_written_may_be_interrupted(
+    run: RunDirectory, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights are then those of a candidate that is not recorded yet."""
+    write, job = RunDirectory.write_json, short(candidates=6, seeds=1, controls=())
+
+    def die(self: RunDirectory, name: str | Path, value: Any) -> None:
+        if isinstance(value, Progress) and len(value.trials) > 1:
+            *others, last = [trial.val for trial in value.trials]
+            if last > max(others):
+                raise SystemError("killed")
+        write(self, name, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDirectory, "write_json", die)
+        with pytest.raises(SystemError, match="killed"):
+            search(tiny_task, job, run=run)
+    number = len(run.read_record(PIPELINE, Progress).trials) + 1
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, job, run=run, watcher=Events(f"candidate {number} epoch 0"))
+    result = load_run(run.path)
+    assert validation(result, tiny_task) == pytest.approx(result.val.mean, abs=1e-6)
+
+
+@pytest.mark.parametrize("number", [1, 3, 7])
+def test_a_job_that_dies_between_two_files_comes_to_the_same_end(
+    whole: RunDirectory,
+    run: RunDirectory,
+    tiny_task: GraphTask,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+) -> None:
+    write, left = RunDirectory.write_json, number + 1
+
+    def fail_once(self: RunDirectory, name: str | Path, value: Any) -> None:
+        nonlocal left
+        left -= name == PIPELINE
+        if name == PIPELINE and left == 0:
+            raise RunError("No space left.")
+        write(self, name, value)
+
+    monkeypatch.setattr(RunDirectory, "write_json", fail_once)
+    with pytest.raises(RunError, match="No space left"):
+        search(tiny_task, short(), run=run)
+    search(tiny_task, short(), run=run)
+    assert outcome(run) == outcome(whole)
+
+
+@pytest.mark.parametrize("place", ["search 2x4 epoch 4", "found, seed 0 epoch 0"])
+def test_half_a_line_of_history_is_forgotten(
+    undisturbed: Whole, run: RunDirectory, tiny_task: GraphTask, often: None, place: str
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, lean(), run=run, watcher=Events(place))
+    with (run.path / HISTORY).open("ab") as file:
+        file.write(b'{"phase": "sea')
+    search(tiny_task, lean(), run=run)
+    assert outcome(run) == outcome(undisturbed(lean()))
+
+
+def test_a_finished_job_is_not_done_again(tiny_task: GraphTask, run: RunDirectory) -> None:
+    search(tiny_task, short(), run=run)
+    before, events = files(run), Events()
+    result = search(tiny_task, short(), run=run, watcher=events)
+    assert events.seen == []
+    assert files(run) == before
+    assert result.model_dump() == load_run(run.path).model_dump()
+
+
+def test_a_finished_search_leaves_no_checkpoint_of_it(
+    run: RunDirectory, tiny_task: GraphTask, often: None
+) -> None:
+    events = Events("candidate 1 epoch 0")
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, lean(), run=run, watcher=events)
+    assert not run.has(SEARCH_STATE)
+    assert not run.has(PREVIOUS)
+
+
+def test_a_run_on_another_split_is_not_gone_on_with(
+    run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, lean(), run=run, watcher=Events("candidate 1 epoch 0"))
+    before = files(run)
+    with pytest.raises(RunError, match="begun on another split: its data have changed"):
+        search(tiny_task.with_split("random", 0), lean(), run=run)
+    assert files(run) == before
+
+
+def damage(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    path.write_bytes({"cut": content[:-7], "empty": b"", "other": b"\0" * len(content)}[how])
+
+
+LATEST, BOTH = [SEARCH_STATE], [SEARCH_STATE, PREVIOUS]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "how", "first"),
+    [
+        (LATEST, "cut", "search 2x4 epoch 3"),
+        (LATEST, "other", "search 2x4 epoch 3"),
+        (BOTH, "cut", "search 2x4 epoch 0"),
+        (BOTH, "empty", "search 2x4 epoch 0"),
+    ],
+)
+def test_a_damaged_checkpoint_is_reported_and_an_earlier_one_used(
+    undisturbed: Whole,
+    run: RunDirectory,
+    tiny_task: GraphTask,
+    often: None,
+    damaged: list[Path],
+    how: str,
+    first: str,
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, lean(), run=run, watcher=Events("search 2x4 epoch 4"))
+    for name in damaged:
+        damage(run.path / name, how)
+    events = Events()
+    search(tiny_task, lean(), run=run, watcher=events)
+    assert len(events.notes) == len(damaged)
+    for name, note in zip(damaged, events.notes, strict=True):
+        assert note.startswith(f"The checkpoint '{run.path / name}' is damaged and is not used")
+        assert "\n" not in note
+    assert events.seen[0] == first
+    assert outcome(run) == outcome(undisturbed(lean()))
+
+
+def full(name: Path, monkeypatch: pytest.MonkeyPatch, *, after: int = 0) -> None:
+    """The disk has no room for one file, once it was written that many times."""
+    write, count = RunDirectory._write, 0
+
+    def refuse(self: RunDirectory, other: str | Path, content: bytes) -> None:
+        nonlocal count
+        count += other == name
+        if other == name and count > after:
+            error = OSError(errno.ENOSPC, "No space left on device")
+            raise self._cannot_write(name, error)
+        write(self, other, content)
+
+    monkeypatch.setattr(RunDirectory, "_write", refuse)
+
+
+def test_a_full_disk_at_a_checkpoint_is_reported_and_the_search_goes_on(
+    undisturbed: Whole,
+    run: RunDirectory,
+    tiny_task: GraphTask,
+    often: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full(SEARCH_STATE, monkeypatch)
+    events = Events()
+    search(tiny_task, lean(), run=run, watcher=events)
+    assert outcome(run) == outcome(undisturbed(lean()))
+    assert events.notes
+    for note in events.notes:
+        assert "search.safetensors' cannot be written (No space left on device)" in note
+        assert note.endswith("The search goes on; its checkpoint is an earlier one.")
+
+
+def test_after_a_full_disk_the_checkpoint_before_it_is_used(
+    undisturbed: Whole,
+    run: RunDirectory,
+    tiny_task: GraphTask,
+    often: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        full(SEARCH_STATE, patch, after=2)
+        with pytest.raises(KeyboardInterrupt):
+            search(tiny_task, lean(), run=run, watcher=Events("search 2x4 epoch 5"))
+    events = Events()
+    search(tiny_task, lean(), run=run, watcher=events)
+    assert events.seen[0] == "search 2x4 epoch 2"
+    assert outcome(run) == outcome(undisturbed(lean()))
+
+
+def test_a_full_disk_for_what_is_finished_ends_the_job_with_a_sentence(
+    run: RunDirectory, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full(PIPELINE, monkeypatch, after=2)
+    with pytest.raises(RunError, match=r"pipeline\.json' cannot be written \(No space left on"):
+        search(tiny_task, short(), run=run)
+
+
+@pytest.mark.parametrize(("cost", "expected"), [(0.0, 6), (0.04, 3), (10.0, 1)])
+def test_checkpoints_take_a_fiftieth_of_the_time(
+    run: RunDirectory,
+    tiny_task: GraphTask,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    cost: float,
+    expected: int,
+) -> None:
+    write, count = RunDirectory.write_state, 0
+
+    def slow(self: RunDirectory, *arguments: Any) -> None:
+        nonlocal count
+        count += 1
+        clock.now += cost
+        write(self, *arguments)
+
+    monkeypatch.setattr(RunDirectory, "write_state", slow)
+    search(tiny_task, lean(), run=run)
+    assert count == expected
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, value: Callable[[Architecture, int], float]) -> None:
+    """Let trainings come to a validation that the architecture and the seed decide."""
+
+    def trained(architecture: Architecture, *others: Any, **rest: Any) -> tuple[GraphNetwork, Fit]:
+        network, outcome = train_once(architecture, *others, **rest)
+        return network, replace(outcome, val=value(architecture, rest["seed"]))
+
+    monkeypatch.setattr(pipeline, "train_once", trained)
+
+
+def trials(*figures: tuple[float, float]) -> list[Trial]:
+    return [
+        Trial(
+            architecture=Architecture(blocks=(BlockSpec(),)),
+            hidden=4,
+            seed=7,
+            shared_val=shared,
+            val=val,
+            epoch=0,
+            epochs=1,
+            rungs=(),
+            seconds=0.0,
+        )
+        for shared, val in figures
+    ]
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        ([(0.1, 0.2), (0.2, 0.3), (0.3, 0.4), (0.4, 0.5), (0.5, 0.9)], 1.0),
+        ([(0.1, 0.9), (0.2, 0.5), (0.3, 0.4), (0.4, 0.3), (0.5, 0.2)], -1.0),
+        # Places differ by 1, 1, 0, 0, 0: 1 - 6 * 2 / (5 * 24).
+        ([(0.1, 0.2), (0.2, 0.1), (0.3, 0.3), (0.4, 0.4), (0.5, 0.5)], 0.9),
+        ([(0.1, 0.9), (0.2, 0.5), (0.3, 0.4), (0.4, 0.3)], None),
+        ([(0.5, 0.1), (0.5, 0.2), (0.5, 0.3), (0.5, 0.4), (0.5, 0.5)], None),
+        ([(0.1, 0.5), (0.2, 0.5), (0.3, 0.5), (0.4, 0.5), (0.5, 0.5)], None),
+        ([], None),
+    ],
+)
+def test_agreement_is_the_correlation_of_ranks(
+    figures: list[tuple[float, float]], expected: float | None
+) -> None:
+    assert pipeline._rank_correlation(trials(*figures)) == expected
+
+
+def test_second_trainings_do_not_count_in_the_agreement() -> None:
+    first = trials((0.1, 0.2), (0.2, 0.3), (0.3, 0.4), (0.4, 0.5), (0.5, 0.9))
+    again = [trial.model_copy(update={"seed": 8, "val": 0.0}) for trial in first[3:]]
+    assert pipeline._rank_correlation([*first, *again]) == 1.0
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_ranking_that_training_contradicts_is_warned_of(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch, sign: int
+) -> None:
+    rated: dict[Architecture, float] = {}
+    refine = PdnasSearch.refine
+
+    def spy(self: PdnasSearch, *arguments: Any) -> list[Candidate]:
+        found = refine(self, *arguments)
+        rated.update({entry.architecture: entry.val for entry in found})
+        return found
+
+    monkeypatch.setattr(PdnasSearch, "refine", spy)
+    pretend(monkeypatch, lambda architecture, _: 0.5 + 0.4 * sign * rated.get(architecture, 0.0))
+    result = search(tiny_task, short(candidates=6, seeds=1, controls=()))
+    assert result.search is not None
+    assert result.search.rank_correlation == sign
+    said = [text for text in result.search.warnings if "rank correlation -1.00" in text]
+    assert len(said) == (sign < 0)
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_a_control_that_is_better_is_warned_of(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch, better: bool
+) -> None:
+    gcn = BASELINES["gcn"].architecture
+    pretend(monkeypatch, lambda architecture, _: 0.75 if (architecture == gcn) == better else 0.5)
+    result = search(tiny_task, short())
+    assert result.search is not None
+    said = [text for text in result.search.warnings if "The control 'gcn' has a better" in text]
+    assert len(said) == better
+
+
+def test_what_a_search_says_of_itself_is_passed_on(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PdnasSearch, "warnings", lambda self: ["It rained."])
+    result = search(tiny_task, lean())
+    assert result.search is not None
+    assert "It rained." in result.search.warnings
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"blocks": ()}, r"--blocks has the values \[\]; give at least one"),
+        ({"blocks": (2, 3, 2)}, r"--blocks has the values \[2, 3, 2\]; .* each of them once"),
+        ({"hidden": ()}, r"--hidden has the values \[\]"),
+        ({"hidden": (4, 4)}, r"--hidden has the values \[4, 4\]"),
+        ({"blocks": (2, 0)}, "The number of blocks is 0; give 1 to 100"),
+        ({"blocks": (101,)}, "The number of blocks is 101; give 1 to 100"),
+        ({"hidden": (4, 0)}, "The hidden size is 0; give a whole number"),
+        ({"hidden": (-4,)}, "The hidden size is -4; give a whole number"),
+        ({"seeds": 0}, "--seeds is 0; give 1 to 10000"),
+        ({"seeds": 10_001}, "--seeds is 10001; give 1 to 10000"),
+        ({"candidates": 0}, "--candidates is 0; give 1 to 10000"),
+        ({"candidates": -1}, "--candidates is -1; give 1 to 10000"),
+        ({"seed": -1}, "The seed -1 is out of range"),
+        ({"seed": 2**62}, f"The seed {2**62} is out of range; give 0 to {2**62 - 1}"),
+        ({"budget_seconds": 0.0}, "The budget is 0.0 seconds; give a number above 0"),
+        ({"budget_seconds": -1.0}, "The budget is -1.0 seconds"),
+        ({"budget_seconds": math.nan}, "The budget is nan seconds"),
+        ({"budget_seconds": math.inf}, "The budget is inf seconds"),
+        ({"max_parameters": 0}, "has at most 0 parameters on tiny; the smallest has"),
+    ],
+)
+def test_a_job_without_sense_is_refused_before_anything_is_computed(
+    tiny_task: GraphTask, changes: dict[str, Any], expected: str
+) -> None:
+    events = Events()
+    with pytest.raises(PdnasError, match=expected) as caught:
+        search(tiny_task, short(**changes), watcher=events)
+    assert "\n" not in str(caught.value)
+    assert events.seen == []
+
+
+def test_an_unknown_control_is_answered_with_the_closest(tiny_task: GraphTask) -> None:
+    with pytest.raises(UnknownNameError, match=r"'randm'; known are: random, .*mean 'random'\?"):
+        search(tiny_task, short(controls=("randm",)))
+
+
+def test_what_is_not_given_to_a_job_keeps_its_default() -> None:
+    assert make_job() == Job()
+    job = make_job(blocks=(2, 3), seeds=5)
+    assert (job.blocks, job.seeds, job.hidden) == ((2, 3), 5, Job().hidden)
+    assert job.strategy == PRESETS["default"]
+    assert job.space == SPACES["paper"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"block": (2,)}, r"cannot be set so: block: "),
+        ({"blocks": "two"}, r"cannot be set so: blocks: "),
+        ({"seeds": 2.5}, r"cannot be set so: seeds: "),
+        ({"strategy": {"name": "pdnas", "epochs": 0}}, r"cannot be set so: strategy\.epochs: "),
+        ({"strategy": {"name": "pdnass"}}, r"Unknown strategy 'pdnass'.* did you mean 'pdnas'\?"),
+        ({"recipe": {"lr": 0}}, r"cannot be set so: recipe\.lr: "),
+    ],
+)
+def test_settings_that_make_no_job_are_one_sentence(
+    settings: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(PdnasError, match=expected) as caught:
+        make_job(**settings)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_job_comes_back_from_json_with_the_settings_of_its_strategy(preset: str) -> None:
+    job = short(strategy=PRESETS[preset], blocks=(2, 3), max_parameters=99, budget_seconds=1.5)
+    assert Job.model_validate_json(job.model_dump_json()) == job
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_search_may_have_few_epochs(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch, epochs: int
+) -> None:
+    monkeypatch.setattr(pipeline, "TIMED", TIMED)
+    result = search(tiny_task, lean(strategy=SHORT["strategy"].changed(epochs=epochs)))
+    assert result.search is not None
+    assert result.search.epochs == epochs
+
+
+def test_a_device_that_is_not_there_is_refused(tiny_task: GraphTask) -> None:
+    with pytest.raises(PdnasError, match="cuda:99"):
+        search(tiny_task, short(), device="cuda:99")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_does_the_whole_job(tiny_task: GraphTask, preset: str) -> None:
+    strategy = PRESETS[preset].changed(epochs=6, pool=3, adapt_epochs=1)
+    result = search(tiny_task, lean(strategy=strategy))
+    assert result.architecture in SPACES["paper"]
+    assert result.search is not None
+    assert result.search.settings == strategy.model_dump()
