@@ -63,7 +63,10 @@ class Reference:
             dropout=recipe.dropout,
             attention_dropout=recipe.attention_dropout,
         ).to(problem.device)
-        self.optimizer = recipe.make_optimizer(self.network.parameters())
+        # The same kind of optimizer as the search has.
+        self.optimizer = torch.optim.Adam(
+            self.network.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True
+        )
         self.train = Batches(problem.task, "train")
         self.val = Batches(problem.task, "val")
 

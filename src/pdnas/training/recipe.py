@@ -35,10 +35,10 @@ class Recipe(BaseModel):
         """The optimizer for these parameters."""
         if self.optimizer == "sgd":
             return torch.optim.SGD(
-                parameters, lr=self.lr, momentum=0.9, weight_decay=self.weight_decay, fused=True
+                parameters, lr=self.lr, momentum=0.9, weight_decay=self.weight_decay
             )
         kind = torch.optim.Adam if self.optimizer == "adam" else torch.optim.AdamW
-        return kind(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+        return kind(parameters, lr=self.lr, weight_decay=self.weight_decay)
 
     def score(self, *, metric: float, loss: float) -> tuple[float, float]:
         """What is compared to pick an epoch; higher is better."""
