@@ -1,6 +1,7 @@
 """The whole job: search, train the candidates, choose, evaluate, and compare with controls."""
 
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -119,6 +120,8 @@ class Job(Record):
         for name, count in (("--seeds", self.seeds), ("--candidates", self.candidates)):
             if not 1 <= count <= MANY:
                 raise SearchError(f"{name} is {count}; give 1 to {MANY}.")
+        if len(set(self.controls)) < len(self.controls):
+            raise SearchError(f"--controls has {list(self.controls)}; name each of them once.")
         for name in self.controls:
             if name != "random" and name not in BASELINES:
                 raise unknown("control", name, ["random", *BASELINES])
@@ -264,6 +267,10 @@ def search(
         started: When the budget began to run, by ``time.monotonic``; by default now.
         settings: Fields of :class:`Job`: ``blocks=(2, 3), hidden=(32,), seeds=5`` and so on.
     """
+    if job is not None and settings:
+        raise SearchError(
+            f"Both a job and settings ({', '.join(settings)}) were given; give one of the two."
+        )
     job = make_job(**settings) if job is None else job
     job.check()
     return Pipeline(
@@ -373,8 +380,8 @@ class Pipeline:
             if left < FEWEST * (step + training):
                 raise SearchError(
                     f"The budget of {job.budget_seconds:g} seconds is too small for this job; the "
-                    f"least is about {least:.0f} seconds: raise --budget-seconds or search fewer "
-                    "--blocks and --hidden."
+                    f"least is about {math.ceil(least) + 1} seconds: raise --budget-seconds or "
+                    "search fewer --blocks and --hidden."
                 )
             whole = step * (strategy.work + strategy.refining)
             if left < whole + trials + final:
@@ -758,7 +765,9 @@ class Pipeline:
             val: Validation of the network found.
         """
         for cell in self.progress.cells:
-            yield from cell.warnings
+            place = f"With {cell.num_blocks} block(s) and hidden size {cell.hidden}: "
+            for warning in cell.warnings:
+                yield warning if len(self.progress.cells) == 1 else place + warning
         agreement = _rank_correlation(self.progress.trials)
         if agreement is not None and agreement < DISAGREEMENT:
             yield (
@@ -866,7 +875,7 @@ def _seconds(action: Callable[[], object]) -> float:
 
 def _reserve(epoch_seconds: float) -> float:
     """Seconds kept for the last epoch, the test, the files and the way out."""
-    return 1.5 + 3 * epoch_seconds
+    return 2.0 + 3 * epoch_seconds
 
 
 def _line(epoch: SearchEpoch) -> dict[str, Any]:

@@ -45,8 +45,6 @@ class SearchProgress(Watcher):
         self._live = Live(Group(self._bar, self._path), console=self._bar.console, transient=True)
         self._shown = 0.0
         self._training = ""
-        self._epochs = job.strategy.epochs
-        self._problems: Sequence[Problem] = ()
 
     def __enter__(self) -> "SearchProgress":
         if self._terminal:
@@ -63,7 +61,6 @@ class SearchProgress(Watcher):
             self._live.stop()
 
     def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
-        self._epochs = plan.epochs
         budget = self._job.budget_seconds
         limit = "" if budget is None else f", limited to {budget:g} s"
         self._say(
