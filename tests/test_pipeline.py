@@ -659,14 +659,16 @@ def test_an_impossible_budget_is_refused(
         search(tiny_task, short(budget_seconds=budget), run=run, watcher=events)
     least = re.search(r"least is about (\d+) seconds: raise --budget-seconds", str(no.value))
     assert least is not None
-    assert int(least[1]) == round(LEAST)
+    assert LEAST <= int(least[1]) <= LEAST + 2
     assert "\n" not in str(no.value)
     assert events.seen == []
     assert not run.has(HISTORY)
 
 
 def test_time_spent_before_counts(tiny_task: GraphTask, clock: Clock) -> None:
-    with pytest.raises(SearchError, match=f"the least is about {LEAST + 10:.0f} seconds"):
+    with pytest.raises(
+        SearchError, match=f"the least is about {math.ceil(LEAST + 10) + 1} seconds"
+    ):
         search(tiny_task, short(budget_seconds=LEAST + 9), started=clock.now - 10)
 
 
