@@ -23,6 +23,10 @@ class RecipeError(PdnasError):
     """A training recipe that cannot be followed."""
 
 
+class DivergedError(PdnasError):
+    """A training whose loss is no longer a number."""
+
+
 class SearchError(PdnasError):
     """A search that cannot be made: settings without sense, or no network that fits."""
 

@@ -1,5 +1,6 @@
 """The whole job: search, train the candidates, choose, evaluate, and compare with controls."""
 
+import contextlib
 import itertools
 import math
 import statistics
@@ -14,7 +15,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from pdnas.architecture import Architecture, check_hidden
-from pdnas.errors import RunError, SearchError, first_complaint
+from pdnas.errors import DivergedError, RunError, SearchError, first_complaint
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
@@ -41,8 +42,8 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.batching import Batches
 from pdnas.training.device import find_device
-from pdnas.training.fit import DIGITS, Epoch, evaluate, read_test
-from pdnas.training.seeds import Training, check_seeds, sum_up, train_once
+from pdnas.training.fit import DIGITS, Epoch, Fit, evaluate, read_test
+from pdnas.training.seeds import Training, sum_up, train_once
 
 RUNGS = (25, 50, 100)
 """Epochs at which a candidate must keep up with those before it."""
@@ -129,8 +130,7 @@ class Job(Record):
             check_blocks(num_blocks)
         for hidden in self.hidden:
             check_hidden(hidden)
-        check_seeds(self.final_seeds)
-        if self.seed >= 2**62:
+        if not 0 <= self.seed < 2**62:
             raise SearchError(f"The seed {self.seed} is out of range; give 0 to {2**62 - 1}.")
         if self.budget_seconds is not None and not 0 < self.budget_seconds < float("inf"):
             raise SearchError(
@@ -144,7 +144,7 @@ class Plan(Record):
     Args:
         epochs: Of each search.
         search_seconds: Estimate for all searches.
-        candidate_seconds: Estimate for the candidates' trainings, if none falls behind.
+        candidate_seconds: Estimate for the candidates' trainings.
         final_seconds: Estimate for the final trainings and the controls, if none ends early.
         epoch_seconds: What an epoch of a training was measured to take.
     """
@@ -157,7 +157,7 @@ class Plan(Record):
 
     @property
     def seconds(self) -> float:
-        """Estimate for the whole job, at most."""
+        """Estimate for the whole job."""
         return self.search_seconds + self.candidate_seconds + self.final_seconds
 
 
@@ -235,6 +235,9 @@ class Watcher:
 
     def searched(self, search: Search, epoch: SearchEpoch) -> None:
         """A search of the grid has done an epoch."""
+
+    def rating(self, search: Search) -> None:
+        """A search of the grid is over and looks at its candidates."""
 
     def trained(self, what: str, epoch: Epoch) -> None:
         """A training has done an epoch."""
@@ -442,6 +445,7 @@ class Pipeline:
                     self._save(search, mark)
                     saved = time.monotonic()
                     cost = saved - now
+            self.watcher.rating(search)
             candidates = search.candidates(lambda: self._is_late(share))
             found = time.monotonic()
             candidates = search.refine(candidates, lambda: self._is_late(share))
@@ -449,7 +453,7 @@ class Pipeline:
                 num_blocks=problem.num_blocks,
                 hidden=problem.hidden,
                 epochs=search.epoch,
-                candidates=tuple(candidates[: self.job.candidates]),
+                candidates=tuple(_once(candidates)[: self.job.candidates]),
                 warnings=tuple(search.warnings()),
                 seconds=before + found - began,
                 refine_seconds=time.monotonic() - found,
@@ -530,15 +534,13 @@ class Pipeline:
             lines.append({"phase": "candidate", "number": number, **asdict(epoch)})
             self.watcher.trained(f"candidate {number + 1}", epoch)
 
-        network, outcome = train_once(
-            candidate.architecture,
-            self.task,
-            hidden=hidden,
-            recipe=self.job.recipe,
-            seed=seed,
-            on_epoch=watch,
-            stop=lambda epoch: race.falls_behind(epoch) or self._is_late(CANDIDATE_SHARE),
-        )
+        try:
+            network, outcome = self._train_briefly(
+                candidate.architecture, hidden, seed, watch, race
+            )
+        except DivergedError as error:
+            self.watcher.noted(f"Candidate {number + 1} is given up: {error}")
+            network, outcome = None, Fit(epoch=0, val=0.0, epochs=len(lines), seconds=0.0)
         trial = Trial(
             architecture=candidate.architecture,
             hidden=hidden,
@@ -551,8 +553,28 @@ class Pipeline:
             seconds=outcome.seconds,
         )
         best = max((other.val for other in self.progress.trials), default=-1.0)
-        name = f"candidate-{number}" if trial.val > best else None
-        self._finish(lines, name, network.state_dict(), trials=(*self.progress.trials, trial))
+        name = f"candidate-{number}" if network is not None and trial.val > best else None
+        weights = {} if network is None else network.state_dict()
+        self._finish(lines, name, weights, trials=(*self.progress.trials, trial))
+
+    def _train_briefly(
+        self,
+        architecture: Architecture,
+        hidden: int,
+        seed: int,
+        watch: Callable[[Epoch], None],
+        race: "Race",
+    ) -> tuple[GraphNetwork | None, Fit]:
+        """A training that ends when it falls behind, or when there is no more time for it."""
+        return train_once(
+            architecture,
+            self.task,
+            hidden=hidden,
+            recipe=self.job.recipe,
+            seed=seed,
+            on_epoch=watch,
+            stop=lambda epoch: race.falls_behind(epoch) or self._is_late(CANDIDATE_SHARE),
+        )
 
     def _finish(
         self,
@@ -822,7 +844,10 @@ def make_job(**settings: Any) -> Job:
     try:
         return Job.model_validate(settings)
     except ValidationError as error:
-        raise SearchError(f"The search cannot be set so: {first_complaint(error)}.") from None
+        raise SearchError(
+            f"The search cannot be set so: {first_complaint(error)}; known are: "
+            f"{', '.join(Job.model_fields)}."
+        ) from None
 
 
 def _problems(job: Job, task: GraphTask, watcher: Watcher) -> list[Problem]:
@@ -855,14 +880,15 @@ def _measure(problem: Problem, job: Job) -> tuple[float, float]:
     clock: list[float] = []
     for _ in range(2):
         clock.append(time.perf_counter())
-        train_once(
-            problem.sample(generator),
-            problem.task,
-            hidden=problem.hidden,
-            recipe=job.recipe.changed(epochs=TIMED),
-            seed=job.seed,
-            on_epoch=lambda _: clock.append(time.perf_counter()),
-        )
+        with contextlib.suppress(DivergedError):  # it is the time that matters here
+            train_once(
+                problem.sample(generator),
+                problem.task,
+                hidden=problem.hidden,
+                recipe=job.recipe.changed(epochs=TIMED),
+                seed=job.seed,
+                on_epoch=lambda _: clock.append(time.perf_counter()),
+            )
     epochs = [after - before for before, after in itertools.pairwise(clock)]
     return statistics.median(steps), statistics.median(epochs)
 
@@ -876,6 +902,11 @@ def _seconds(action: Callable[[], object]) -> float:
 def _reserve(epoch_seconds: float) -> float:
     """Seconds kept for the last epoch, the test, the files and the way out."""
     return 2.0 + 3 * epoch_seconds
+
+
+def _once(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates without those that stand there twice."""
+    return list({entry.architecture: entry for entry in reversed(candidates)}.values())[::-1]
 
 
 def _line(epoch: SearchEpoch) -> dict[str, Any]:

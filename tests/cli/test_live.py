@@ -117,7 +117,7 @@ def test_the_estimate_is_told_in_parts(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == (
-        f"estimated at most 324 s{limit}: search 4 s (2 x 10 epochs), candidates 20 s, final "
+        f"estimated: about 324 s{limit}: search 4 s (2 x 10 epochs), candidates 20 s, final "
         "trainings and controls 300 s\n"
     )
 
@@ -185,7 +185,7 @@ def test_a_terminal_is_told_the_estimate(
     terminal = in_terminal()
     with SearchProgress(JOB, quiet=False) as progress:
         progress.planned(PLAN, [problem])
-    assert "estimated at most 324 s: search 4 s (1 x 10 epochs)" in terminal.getvalue()
+    assert "estimated: about 324 s: search 4 s (1 x 10 epochs)" in terminal.getvalue()
 
 
 def test_a_picture_is_drawn_now_and_then_and_at_the_end(

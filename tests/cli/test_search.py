@@ -246,7 +246,7 @@ def test_a_search_ends_with_a_drawing_a_table_the_cost_and_the_files(
 
 def test_progress_goes_to_stderr_only(pdnas: Program, tiny: Path) -> None:
     done = pdnas("search", tiny, *SMALL, "gcn")
-    for part in ("estimated at most", "favored: ", "training candidate 1", "training gcn, seed 0"):
+    for part in ("estimated: about", "favored: ", "training candidate 1", "training gcn, seed 0"):
         assert part in done.stderr
         assert part not in done.stdout
 

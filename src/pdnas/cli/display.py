@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what is only shown need not be imported, which takes second
 
 FILES = {
     "result.json": "all of this, and every value",
-    "architecture.json": "the choices; train it again with: pdnas train RUN",
+    "architecture.json": "the choices; train it again with: pdnas train RUN TASK",
     "model.safetensors": "the weights of the best training; in Python: pdnas.load_run(RUN).model",
     "history.jsonl": "every epoch of the search and of the trainings",
     "settings.json": "what was asked for",
@@ -122,7 +122,8 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
     print(
         f"The search took {result.search_seconds:.1f} s, {times:.1f} times one training of the "
         f"network found of {result.recipe['epochs']} epochs ({report.training_seconds:.1f} s); the "
-        f"brief trainings of its candidates took {report.candidate_seconds:.1f} s."
+        f"brief trainings of its candidates took {report.candidate_seconds:.1f} s; to choose took "
+        f"{result.search_seconds + report.candidate_seconds:.1f} s in all."
     )
     if report.stopped:
         why = "the budget was spent" if report.stopped == "budget" else "it was interrupted"

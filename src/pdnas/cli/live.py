@@ -64,7 +64,7 @@ class SearchProgress(Watcher):
         budget = self._job.budget_seconds
         limit = "" if budget is None else f", limited to {budget:g} s"
         self._say(
-            f"estimated at most {plan.seconds:.0f} s{limit}: search {plan.search_seconds:.0f} s "
+            f"estimated: about {plan.seconds:.0f} s{limit}: search {plan.search_seconds:.0f} s "
             f"({len(problems)} x {plan.epochs} epochs), candidates {plan.candidate_seconds:.0f} s, "
             f"final trainings and controls {plan.final_seconds:.0f} s"
         )
@@ -85,6 +85,17 @@ class SearchProgress(Watcher):
                 self._show(what, figures, epoch.epoch + 1, search.epochs)
         elif (epoch.epoch + 1) % max(1, search.epochs // LINES) == 0:
             self._say(f"{what}: {figures}; favored: {search.favored()}")
+
+    def rating(self, search: Search) -> None:
+        what = (
+            f"rating candidates, {search.problem.num_blocks} blocks, hidden {search.problem.hidden}"
+        )
+        if self._terminal:
+            self._path.plain = f"favored: {search.favored()}"
+            self._bar.reset(self._task)
+            self._bar.update(self._task, description=what, figures="", total=None)
+        else:
+            self._say(what)
 
     def trained(self, what: str, epoch: Epoch) -> None:
         total = self._job.recipe.epochs

@@ -21,7 +21,7 @@ from pdnas.cli.flags import (
     given,
 )
 from pdnas.cli.live import SearchProgress
-from pdnas.errors import PdnasError, SearchError
+from pdnas.errors import PdnasError
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import Job, search
 from pdnas.runs import (
@@ -162,7 +162,7 @@ def execute(
                 watcher=progress,
                 started=STARTED.get(),
             )
-    except SearchError:
+    except PdnasError:
         if is_new and not run.has(PIPELINE):
             run.discard()
         raise

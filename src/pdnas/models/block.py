@@ -1,9 +1,10 @@
 """One graph block: transform, attend, aggregate, combine, activate."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from pdnas.architecture import BlockSpec
 from pdnas.ops import (
@@ -27,7 +28,8 @@ from pdnas.ops.heads import Heads
 class Factors(NamedTuple):
     """What a search multiplies a block's inner results with, to learn what its ops are worth.
 
-    Each is a number, the product of those of the ops named, or nothing where no op was chosen.
+    Each is a number other than zero, the product of those of the ops named, or nothing where no op
+    was chosen.
 
     Args:
         transform: Of the transform.
@@ -135,4 +137,24 @@ class GraphBlock(nn.Module):
 
 
 def _scaled(x: Tensor, factor: Tensor | None) -> Tensor:
-    return x if factor is None else x * factor
+    if factor is None:
+        return x
+    scaled: Tensor = _Scale.apply(x, factor)  # type: ignore[no-untyped-call]
+    return scaled
+
+
+class _Scale(torch.autograd.Function):
+    """``x * factor``; keeps its result for the gradients, as whatever comes next does anyway."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: Tensor) -> Tensor:
+        scaled = x * factor
+        ctx.save_for_backward(scaled, factor)
+        return scaled
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor]:
+        scaled, factor = ctx.saved_tensors
+        needed = ctx.needs_input_grad[0]
+        return grad * factor if needed else None, (grad * scaled).sum() / factor

@@ -51,6 +51,9 @@ UNDECIDED = 0.9
 SEEN = ("choices", "values", "groups")
 """What the additive model remembers."""
 
+HOPELESS = 1e9
+"""The loss of a network whose logits are no numbers."""
+
 REFIT = 10
 """Epochs between two fits of the additive model."""
 
@@ -460,21 +463,27 @@ class PdnasSearch(Search):
         shared = {name: weight.clone() for name, weight in network.state_dict().items()}
         optimizer = self.problem.recipe.make_optimizer(network.parameters())
         best = self.rate(architecture)
-        for _ in range(self.settings.adapt_epochs):
-            train_epoch(network, self._train, task, optimizer)
-            now = self.rate(architecture)
-            best = max(best, now, key=lambda candidate: (candidate.val, -candidate.loss))
-        network.load_state_dict(shared)
-        for weight in network.parameters():
-            weight.grad = None
+        try:
+            for _ in range(self.settings.adapt_epochs):
+                train_epoch(network, self._train, task, optimizer)
+                now = self.rate(architecture)
+                best = max(best, now, key=lambda candidate: (candidate.val, -candidate.loss))
+        finally:
+            network.load_state_dict(shared)
+            for weight in network.parameters():
+                weight.grad = None
         return best
 
     def rate(self, architecture: Architecture) -> Candidate:
         """What the shared weights say of an architecture."""
         network = self.supernet.network(architecture)
         value, metric = evaluate(network, self._val, self.problem.task)
-        figures = [round(figure, DIGITS) for figure in torch.stack([metric, value]).tolist()]
-        return Candidate(architecture=architecture, val=figures[0], loss=figures[1])
+        val, worst = torch.stack([metric, value]).tolist()
+        if not math.isfinite(worst):
+            return Candidate(architecture=architecture, val=0.0, loss=HOPELESS)
+        return Candidate(
+            architecture=architecture, val=round(val, DIGITS), loss=round(worst, DIGITS)
+        )
 
     def network(self, architecture: Architecture) -> GraphNetwork:
         return self.supernet.network(architecture)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pdnas.errors import PdnasError
+from pdnas.errors import DivergedError
 from pdnas.tasks import GraphTask
 from pdnas.training.batching import Batches
 from pdnas.training.metrics import loss, score
@@ -146,7 +146,7 @@ def _score(recipe: Recipe, epoch: Epoch) -> tuple[float, float]:
 
 def _check(epoch: Epoch, recipe: Recipe) -> None:
     if not math.isfinite(epoch.train_loss + epoch.val_loss):
-        raise PdnasError(
+        raise DivergedError(
             f"The loss is no longer finite at epoch {epoch.epoch}; lower the learning rate, "
             f"now {recipe.lr:g}."
         )
