@@ -626,9 +626,17 @@ def test_a_run_directory_with_a_run_in_it_survives_a_refusal(
     assert before == {p: p.read_bytes() for p in Path("run1").rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize("flag", ["--weight-lr", "--lr"])
-def test_a_search_that_diverges_is_one_sentence(pdnas: Program, tiny: Path, flag: str) -> None:
-    assert "finite" in one_sentence(pdnas("search", tiny, *SMALL, flag, "1e30"))
+def test_a_search_that_diverges_is_one_sentence(pdnas: Program, tiny: Path) -> None:
+    assert "finite" in one_sentence(pdnas("search", tiny, *SMALL, "--weight-lr", "1e30"))
+
+
+def test_candidates_that_diverge_are_given_up_one_by_one(pdnas: Program, tiny: Path) -> None:
+    done = pdnas("search", tiny, *SMALL, "--lr", "1e30")
+    said = [line for line in done.stderr.splitlines() if line.startswith("pdnas: ")]
+    assert done.returncode == 2
+    assert said[0].startswith("pdnas: Candidate 1 is given up: The loss is no longer finite")
+    assert said[-1].startswith("pdnas: The loss is no longer finite at epoch 0; lower the learning")
+    assert "Traceback" not in done.stderr
 
 
 def test_a_search_that_does_not_fit_into_memory_is_one_sentence(
