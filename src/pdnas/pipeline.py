@@ -565,12 +565,13 @@ class Pipeline:
         watch: Callable[[Epoch], None],
         race: "Race",
     ) -> tuple[GraphNetwork | None, Fit]:
-        """A training that ends when it falls behind, or when there is no more time for it."""
+        """A training of half the patience, which also ends when it falls behind or time is up."""
+        recipe = self.job.recipe
         return train_once(
             architecture,
             self.task,
             hidden=hidden,
-            recipe=self.job.recipe,
+            recipe=recipe.changed(patience=max(1, recipe.patience // 2)),
             seed=seed,
             on_epoch=watch,
             stop=lambda epoch: race.falls_behind(epoch) or self._is_late(CANDIDATE_SHARE),
