@@ -150,7 +150,12 @@ def test_a_stopped_run_can_be_resumed_to_the_same_result(
 def test_ctrl_c_ends_a_real_process_with_130(place: Path) -> None:
     command = ["train", "gcn", "--epochs", "100000", "--patience", "100000", "--run-dir", "run"]
     with subprocess.Popen(
-        [*PROGRAM, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*PROGRAM, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Whoever runs the tests in the background has signals of the keyboard ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         deadline = time.monotonic() + 60
         while not (place / "run" / "environment.json").exists() and time.monotonic() < deadline:
