@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
@@ -12,6 +13,7 @@ import tyro
 from pydantic import BaseModel
 
 from pdnas.errors import PdnasError
+from pdnas.runs import ENVIRONMENT, SETTINGS, Record, RunDirectory, environment
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.load import DATA_ROOT
 from pdnas.tasks.source import NAMED
@@ -145,6 +147,25 @@ class DeviceFlags:
         torch.set_num_threads(self.threads)
 
 
+@contextmanager
+def enough_memory(what: str, device: torch.device) -> Iterator[None]:
+    """Whatever does not fit into memory inside becomes one sentence.
+
+    Args:
+        what: What does not fit, as the beginning of the sentence.
+        device: Into whose memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        is_full = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+        if not is_full:
+            raise
+        raise PdnasError(
+            f"{what} does not fit into the memory of {device}; give a smaller --hidden."
+        ) from None
+
+
 @dataclass(frozen=True)
 class OutputFlags:
     """What to leave behind and what to say."""
@@ -155,3 +176,12 @@ class OutputFlags:
     """print the result as one line of JSON instead of tables"""
     quiet: bool = False
     """no progress and no table"""
+
+    def new_run(
+        self, label: str, settings: Record, device: torch.device, threads: int
+    ) -> RunDirectory:
+        """A run directory that knows what it is for and where it runs."""
+        run = RunDirectory.create(self.run_dir, re.sub(r"[^\w.-]+", "-", label))
+        run.write_json(SETTINGS, settings)
+        run.write_json(ENVIRONMENT, environment(device, threads))
+        return run

@@ -1,13 +1,11 @@
 """``pdnas search``: from a graph to a trained network."""
 
 import json
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import torch
 import tyro
 
 from pdnas.cli import STARTED
@@ -18,6 +16,7 @@ from pdnas.cli.flags import (
     TaskFlags,
     by_default,
     changes_of,
+    enough_memory,
     given,
 )
 from pdnas.cli.live import SearchProgress
@@ -25,14 +24,11 @@ from pdnas.errors import PdnasError
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import Job, search
 from pdnas.runs import (
-    ENVIRONMENT,
     PIPELINE,
     RESULT,
-    SETTINGS,
     Record,
     Result,
     RunDirectory,
-    environment,
 )
 from pdnas.search import STRATEGIES, Strategy
 from pdnas.search.pdnas import PRESETS, Pdnas
@@ -148,12 +144,14 @@ def execute(
     device = find_device(settings.device.device)
     is_new = run is None
     if run is None:
-        label = re.sub(r"[^\w.-]+", "-", f"search-{Path(task.name).stem}")
-        run = RunDirectory.create(output.run_dir, label)
-        run.write_json(SETTINGS, settings)
-        run.write_json(ENVIRONMENT, environment(device, settings.device.threads))
+        label = f"search-{Path(task.name).stem}"
+        run = output.new_run(label, settings, device, settings.device.threads)
+    what = f"A search with hidden size {max(settings.job.hidden)}"
     try:
-        with SearchProgress(settings.job, quiet=output.quiet) as progress:
+        with (
+            enough_memory(what, device),
+            SearchProgress(settings.job, quiet=output.quiet) as progress,
+        ):
             result = search(
                 task,
                 settings.job,
@@ -166,12 +164,6 @@ def execute(
         if is_new and not run.has(PIPELINE):
             run.discard()
         raise
-    except torch.OutOfMemoryError:
-        raise _too_large(settings, device) from None
-    except RuntimeError as error:
-        if "can't allocate memory" not in str(error):
-            raise
-        raise _too_large(settings, device) from None
     except KeyboardInterrupt:
         kept = ""
         if run.has(RESULT):
@@ -184,10 +176,3 @@ def execute(
     elif not output.quiet:
         show_search(result, task, run.path)
     return 0
-
-
-def _too_large(settings: SearchSettings, device: torch.device) -> PdnasError:
-    return PdnasError(
-        f"A search with hidden size {max(settings.job.hidden)} does not fit into the memory of "
-        f"{device}; give a smaller --hidden."
-    )

@@ -1,13 +1,11 @@
 """``pdnas train``: one architecture, trained over seeds."""
 
 import json
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import torch
 import tyro
 
 from pdnas.architecture import Architecture, check_hidden
@@ -19,20 +17,19 @@ from pdnas.cli.flags import (
     RecipeChanges,
     TaskFlags,
     by_default,
+    enough_memory,
     given,
 )
 from pdnas.errors import PdnasError
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
 from pdnas.runs import (
-    ENVIRONMENT,
     RESULT,
     SETTINGS,
     AnySettings,
     Record,
     Result,
     RunDirectory,
-    environment,
 )
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe, train
@@ -139,12 +136,14 @@ def execute(
         task.with_split(task.split.name, seed)  # refuses one that is not there before any writing
     if run is None:
         label = f"train-{settings.name}-{Path(task.name).stem}"
-        run = RunDirectory.create(output.run_dir, re.sub(r"[^\w.-]+", "-", label))
-        run.write_json(SETTINGS, settings)
-        run.write_json(ENVIRONMENT, environment(device, settings.device.threads))
+        run = output.new_run(label, settings, device, settings.device.threads)
     count = len(settings.seeds) * max(1, len(splits))
+    what = f"A network of hidden size {settings.hidden}"
     try:
-        with TrainingProgress(count, settings.recipe.epochs, quiet=output.quiet) as progress:
+        with (
+            enough_memory(what, device),
+            TrainingProgress(count, settings.recipe.epochs, quiet=output.quiet) as progress,
+        ):
             result = train(
                 settings.architecture,
                 task,
@@ -156,12 +155,6 @@ def execute(
                 run=run,
                 on_epoch=progress.show,
             )
-    except torch.OutOfMemoryError:
-        raise _too_large(settings, device) from None
-    except RuntimeError as error:
-        if "can't allocate memory" not in str(error):
-            raise
-        raise _too_large(settings, device) from None
     except KeyboardInterrupt:
         print(f"pdnas: stopped; go on with: pdnas resume {run.path}", file=sys.stderr)
         return 130
@@ -186,10 +179,3 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except OSError:  # a name that no file can have
         return False
-
-
-def _too_large(settings: TrainSettings, device: torch.device) -> PdnasError:
-    return PdnasError(
-        f"A network of hidden size {settings.hidden} does not fit into the memory of {device}; "
-        "give a smaller --hidden."
-    )
