@@ -115,16 +115,22 @@ class GraphBlock(nn.Module):
         """``[N, I] -> [N, O]``."""
         if self.combine.self_loops:
             graph = graph.with_self_loops
-        transformed = _scaled(self.transform(x), factors.transform)  # [N, O]
-        messages = _scaled(self._aggregate(transformed, graph), factors.messages)  # [N, O]
+        transformed = self.transform(x, factors.transform)  # [N, O]
+        messages = self._aggregate(transformed, graph, factors.messages)  # [N, O]
         combined = _scaled(self.combine(messages, transformed, x), factors.combined)
         shifted = combined if self.bias is None else combined + self.bias
         return _scaled(self.activation(shifted), factors.output)
 
-    def _aggregate(self, transformed: Tensor, graph: Adjacency) -> Tensor:
+    def _aggregate(self, transformed: Tensor, graph: Adjacency, factor: Tensor | None) -> Tensor:
         """Weighted messages of all heads, put together, ``[N, O] -> [N, O]``."""
-        split = self.heads.split(transformed)  # [N, H, C]
-        weights = self.attention(split, graph)  # [E, H], or [E, 1] where all heads agree
+        weights = self.attention(self.heads.split(transformed), graph)  # [E, H]; [E, 1]: all agree
+        if factor is not None:
+            transformed = _felt(transformed, factor)
+            return self._gather(weights, transformed, graph) * factor.detach()
+        return self._gather(weights, transformed, graph)
+
+    def _gather(self, weights: Tensor, transformed: Tensor, graph: Adjacency) -> Tensor:
+        """Messages by their weights; twice the features give twice the messages."""
         if self.attention.learned:
             weights = dropout_entries(weights, self.attention_dropout, self.training)
         if self.heads.averaged and self.aggregation.linear:
@@ -133,28 +139,31 @@ class GraphBlock(nn.Module):
         if weights.size(1) == 1:
             messages: Tensor = self.aggregation(weights, transformed.unsqueeze(1), graph)
             return messages.squeeze(1)
-        return self.heads.merge(self.aggregation(weights, split, graph))
+        return self.heads.merge(self.aggregation(weights, self.heads.split(transformed), graph))
 
 
 def _scaled(x: Tensor, factor: Tensor | None) -> Tensor:
-    if factor is None:
-        return x
-    scaled: Tensor = _Scale.apply(x, factor)  # type: ignore[no-untyped-call]
-    return scaled
+    return x if factor is None else x * factor
 
 
-class _Scale(torch.autograd.Function):
-    """``x * factor``; keeps its result for the gradients, as whatever comes next does anyway."""
+def _felt(x: Tensor, factor: Tensor) -> Tensor:
+    r"""``x``, through which a factor of what is made of it feels its gradient.
 
+    For :math:`y = \lambda f(x)` with :math:`f(\lambda x) = \lambda f(x)` the gradients obey
+    :math:`\lambda \, \partial \lambda = \langle \partial x, x \rangle`: no need to keep ``y``.
+    """
+    felt: Tensor = _Felt.apply(x, factor)  # type: ignore[no-untyped-call]
+    return felt
+
+
+class _Felt(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, factor: Tensor) -> Tensor:
-        scaled = x * factor
-        ctx.save_for_backward(scaled, factor)
-        return scaled
+        ctx.save_for_backward(x, factor)
+        return x.view_as(x)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor]:
-        scaled, factor = ctx.saved_tensors
-        needed = ctx.needs_input_grad[0]
-        return grad * factor if needed else None, (grad * scaled).sum() / factor
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        x, factor = ctx.saved_tensors
+        return grad, (grad * x).sum() / factor

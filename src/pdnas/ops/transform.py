@@ -1,6 +1,7 @@
 r"""Transformations :math:`F` of node features, the slot ``expansion``.
 
-Each maps a block's input to its output width, ``[N, in_channels] -> [N, out_channels]``.
+Each maps a block's input to its output width, ``[N, in_channels] -> [N, out_channels]``, and
+multiplies its result with a factor where there is one: by way of its last weight, which is smaller.
 """
 
 from torch import Tensor, nn
@@ -22,8 +23,8 @@ class LinearTransform(Op):
     def shapes(cls, dims: Dims) -> dict[str, tuple[int, ...]]:
         return {"weight": (dims.in_channels, dims.out_channels)}
 
-    def forward(self, x: Features) -> Tensor:
-        return x @ self.weight
+    def forward(self, x: Features, factor: Tensor | None = None) -> Tensor:
+        return x @ _times(self.weight, factor)
 
 
 @TRANSFORMS.register(1, 2, 4, 8)
@@ -44,5 +45,9 @@ class ExpandingTransform(Op):
         inner = dims.expansion * dims.hidden
         return {"weight_1": (dims.in_channels, inner), "weight_2": (inner, dims.out_channels)}
 
-    def forward(self, x: Features) -> Tensor:
-        return (x @ self.weight_1).relu() @ self.weight_2
+    def forward(self, x: Features, factor: Tensor | None = None) -> Tensor:
+        return (x @ self.weight_1).relu() @ _times(self.weight_2, factor)
+
+
+def _times(weight: Tensor, factor: Tensor | None) -> Tensor:
+    return weight if factor is None else weight * factor

@@ -317,18 +317,21 @@ class PdnasSearch(Search):
         leaves = [part.detach().to(device).requires_grad_() for part in (chosen, gates)]
         grads = [torch.zeros_like(leaf) for leaf in leaves]
         outputs, labels = [], []
+        network.requires_grad_(False)  # what only the weights' gradients need is not kept
         for batch in self._val.in_order():
             scale = self.supernet.factors(factors(leaves[0], estimator))
             output = network(batch.x, batch.adjacency, factors=scale, gates=leaves[1])
             logits = batch.select(output)
             value = loss(logits, batch.y, task.kind) * len(batch.y)
-            parts = torch.autograd.grad(value, leaves, allow_unused=True)
-            for total, part in zip(grads, parts, strict=True):
-                if part is not None:
-                    total += part
+            if value.requires_grad:  # there is something to choose
+                parts = torch.autograd.grad(value, leaves, allow_unused=True)
+                for total, part in zip(grads, parts, strict=True):
+                    if part is not None:
+                        total += part
             count += len(batch.y)
             outputs.append(logits.detach())
             labels.append(batch.y)
+        network.requires_grad_(True)
         self.architecture_optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward([chosen, gates], [grad.cpu() / count for grad in grads])
         self.architecture_optimizer.step()
