@@ -41,11 +41,7 @@ from pdnas.training.metrics import loss, score  # noqa: E402
 
 TASKS = ("cora", "citeseer", "pubmed")
 BLOCKS = (2, 4, 7)
-ROWS = {
-    "default": PRESETS["default"],
-    "straight-through": PRESETS["default"].changed(estimator="straight-through"),
-    "paper": PRESETS["paper"],
-}
+ROWS = {name: PRESETS[name] for name in ("default", "straight-through", "paper")}
 SCRIPT = "benchmarks/speed/search_step.py"
 RESULTS = Path(__file__).parents[1] / "results" / "speed"
 
