@@ -13,7 +13,7 @@ from pydantic import (
 )
 
 from pdnas.errors import ArchitectureError, PdnasError, first_complaint
-from pdnas.ops import SLOTS, Dims, Op
+from pdnas.ops import PROPAGATIONS, SLOTS, Dims, Op
 from pdnas.ops.attention import Normalization
 
 MAX_HIDDEN = 1_000_000
@@ -35,10 +35,12 @@ class BlockSpec(BaseModel):
 
     Args:
         expansion: Inner width of the transform in units of the hidden size; 0 is a linear map.
+        propagation: How far messages travel; 1 is one step by attention and aggregation.
         attention: How messages are weighted.
         heads: How many attentions look at once.
         aggregation: How messages are put together.
         combine: How a node's messages meet the node itself.
+        norm: What the sum of all that is normalized over.
         activation: What follows.
         bias: Whether a bias, zero at first, is added before the activation. The paper has none.
     """
@@ -46,10 +48,12 @@ class BlockSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     expansion: int = 1
+    propagation: int = 1
     attention: str = "const"
     heads: int = 1
     aggregation: str = "sum"
     combine: str = "add"
+    norm: str = "none"
     activation: str = "none"
     bias: bool = False
 
@@ -60,6 +64,11 @@ class BlockSpec(BaseModel):
         SLOTS[info.field_name][name]
         return name
 
+    @property
+    def attends(self) -> bool:
+        """Whether attention, heads and aggregation play a part."""
+        return PROPAGATIONS[self.propagation].attentive
+
     def op(self, slot: str) -> type[Op]:
         """The class of the op in a slot."""
         op: type[Op] = SLOTS[slot][getattr(self, slot)]
@@ -67,19 +76,22 @@ class BlockSpec(BaseModel):
 
     def dims(self, in_channels: int, out_channels: int, hidden: int) -> Dims:
         """The sizes that this block's ops are made with."""
-        return Dims(in_channels, out_channels, hidden, self.expansion, self.heads)
+        return Dims(in_channels, out_channels, hidden, self.expansion, self.propagation, self.heads)
 
     def parameters(self, in_channels: int, out_channels: int, hidden: int) -> int:
         """Number of weights of the block."""
         dims = self.dims(in_channels, out_channels, hidden)
-        return sum(self.op(slot).num_parameters(dims) for slot in SLOTS) + self.bias * out_channels
+        slots = [slot for slot in SLOTS if self.attends or slot != "attention"]
+        return sum(self.op(slot).num_parameters(dims) for slot in slots) + self.bias * out_channels
 
     def words(self) -> list[str]:
         """The ops as a reader would name them: transform, attention, aggregation and so on."""
         transform = f"mlp x{self.expansion}" if self.expansion else "linear"
-        attention = f"{self.attention} x{self.heads}"
-        activation = f"bias, {self.activation}" if self.bias else self.activation
-        return [transform, attention, self.aggregation, self.combine, activation]
+        messages = [f"{self.attention} x{self.heads}", self.aggregation]
+        if not self.attends:
+            messages = [f"mean of {self.propagation + 1} powers", "-"]
+        after = ["bias"] * self.bias + [f"{self.norm} norm"] * (self.norm != "none")
+        return [transform, *messages, self.combine, ", ".join([*after, self.activation])]
 
     def __str__(self) -> str:
         return ", ".join(self.words())

@@ -1,6 +1,8 @@
 """Sets of architectures to search in."""
 
 import math
+import tomllib
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -8,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, fie
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import ArchitectureError, PdnasError, first_complaint
-from pdnas.ops import SLOTS
+from pdnas.ops import ATTENTIONS, SLOTS
 from pdnas.ops.attention import Normalization
 from pdnas.registry import Registry
 
@@ -19,17 +21,19 @@ MAX_BLOCKS = 100
 class SearchSpace(BaseModel):
     """The candidates of each slot, the same in every block, and whether shortcuts are searched.
 
-    A slot with one candidate is fixed. The last block emits logits, so its activation is always
-    ``none``, whatever the candidates.
+    A slot with one candidate is fixed. The last block emits logits, so its norm and its activation
+    are always ``none``, whatever the candidates.
 
     Args:
         version: Of the JSON format.
         name: How it is called.
         expansion: Candidates for the transform.
+        propagation: Candidates for how far messages travel.
         attention: Candidates for the attention.
         heads: Candidates for the number of heads.
         aggregation: Candidates for the aggregation.
         combine: Candidates for the combination.
+        norm: Candidates for the normalization of all blocks but the last.
         activation: Candidates for the activation of all blocks but the last.
         shortcuts: ``searched``, or ``none``.
         bias: Whether blocks have a bias.
@@ -41,10 +45,12 @@ class SearchSpace(BaseModel):
     version: Literal[1] = 1
     name: str
     expansion: tuple[int, ...]
+    propagation: tuple[int, ...] = (1,)
     attention: tuple[str, ...]
     heads: tuple[int, ...]
     aggregation: tuple[str, ...]
     combine: tuple[str, ...]
+    norm: tuple[str, ...] = ("none",)
     activation: tuple[str, ...]
     shortcuts: Literal["searched", "none"] = "searched"
     bias: bool = False
@@ -67,7 +73,7 @@ class SearchSpace(BaseModel):
 
     def candidates(self, slot: str, *, last: bool = False) -> tuple[str | int, ...]:
         """The candidates of a slot, in the last block or in any other."""
-        if last and slot == "activation":
+        if last and slot in ("norm", "activation"):
             return ("none",)
         names: tuple[str | int, ...] = getattr(self, slot)
         return names
@@ -105,6 +111,21 @@ class SearchSpace(BaseModel):
             attention_normalization=self.attention_normalization,
         )
 
+    def plain(self, architecture: Architecture) -> Architecture:
+        """The same network by its simplest name.
+
+        The heads of a fixed attention change nothing, nor do attention, heads and aggregation where
+        a block does not attend: each is the first candidate of its slot then.
+        """
+        blocks = []
+        for spec in architecture.blocks:
+            idle: tuple[str, ...] = () if ATTENTIONS[spec.attention].learned else ("heads",)
+            if not spec.attends:
+                idle = ("attention", "heads", "aggregation")
+            first = {slot: self.candidates(slot)[0] for slot in idle}
+            blocks.append(spec.model_copy(update=first))
+        return architecture.model_copy(update={"blocks": tuple(blocks)})
+
     def __contains__(self, architecture: object) -> bool:
         if not isinstance(architecture, Architecture):
             return False
@@ -135,6 +156,38 @@ class SearchSpace(BaseModel):
         except PdnasError as error:
             raise ArchitectureError(f"The space is not valid: {error}") from None
 
+    @classmethod
+    def load(cls, path: str | Path) -> "SearchSpace":
+        """Read a TOML file whose keys are the fields; what it does not name is as in the paper's.
+
+        Without a name it is called as the file is.
+        """
+        try:
+            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ArchitectureError(
+                f"The space '{path}' cannot be read ({error.strerror}); check the path."
+            ) from None
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ArchitectureError(
+                f"The space '{path}' is not valid TOML: {error}; correct it, for example: "
+                'attention = ["gcn", "gat"].'
+            ) from None
+        unknown_keys = sorted(set(values) - set(cls.model_fields))
+        if unknown_keys:
+            raise ArchitectureError(
+                f"The space '{path}' has the unknown key '{unknown_keys[0]}'; known are: "
+                f"{', '.join(cls.model_fields)}."
+            )
+        try:
+            return cls.model_validate({**PAPER.model_dump(), "name": Path(path).stem, **values})
+        except ValidationError as error:
+            raise ArchitectureError(
+                f"The space '{path}' is not valid: {first_complaint(error)}."
+            ) from None
+        except PdnasError as error:
+            raise ArchitectureError(f"The space '{path}' is not valid: {error}") from None
+
     def to_json(self) -> str:
         return self.model_dump_json(indent=2)
 
@@ -150,6 +203,11 @@ class SearchSpace(BaseModel):
         """One line: how many candidates each slot has."""
         slots = ", ".join(f"{slot} {len(self.candidates(slot))}" for slot in SLOTS)
         return f"{self.name}: {slots}, shortcuts {self.shortcuts}"
+
+
+def find_space(name: str) -> SearchSpace:
+    """A named space, or one from a TOML file."""
+    return SearchSpace.load(name) if name.endswith(".toml") else SPACES[name]
 
 
 def check_blocks(num_blocks: int) -> None:
@@ -171,4 +229,19 @@ PAPER = SearchSpace(
 )
 """The paper's space: 3360 blocks, of which the last one has 420."""
 
-SPACES.register(PAPER.name)(PAPER)
+EXTENDED = SearchSpace(
+    name="extended",
+    expansion=(0, *PAPER.expansion),
+    propagation=(1, 0, 2, 4, 8),
+    attention=PAPER.attention,
+    heads=PAPER.heads,
+    aggregation=PAPER.aggregation,
+    combine=("add", "none", "concat-mlp"),
+    norm=("none", "layer", "batch"),
+    activation=PAPER.activation,
+    bias=True,
+)
+"""All of the paper's space, and what hand-designed networks are made of."""
+
+for _space in (PAPER, EXTENDED):
+    SPACES.register(_space.name)(_space)

@@ -280,7 +280,9 @@ def test_a_factor_that_is_missing_multiplies_nothing(x: Tensor, edges: Tensor) -
 def test_a_block_uses_the_ops_that_it_is_given() -> None:
     first = GraphBlock.from_spec(BlockSpec(attention="gat", bias=True), 3, 5, 4)
     ops = dict(first.named_children())
-    second: Any = GraphBlock(**ops, bias=first.bias, attention_dropout=0.25)  # type: ignore[arg-type]
+    second: Any = GraphBlock(
+        {**ops, "expansion": first.transform}, bias=first.bias, attention_dropout=0.25
+    )
     assert all(getattr(second, name) is op for name, op in ops.items())
     assert second.bias is first.bias
     assert second.attention_dropout == 0.25

@@ -52,6 +52,8 @@ def all_cases() -> list[Case]:
                 dims = Dims(5, out_channels, 3, expansion=1, heads=heads)
                 if slot == "expansion":
                     dims = replace(dims, expansion=name)
+                if slot == "propagation":
+                    dims = replace(dims, propagation=name)
                 if slot == "heads":
                     dims = replace(dims, heads=name)
                 normalizations = NORMALIZATIONS if slot == "attention" else NORMALIZATIONS[:1]
@@ -92,6 +94,8 @@ def apply(case: Case, op: Any, inputs: Sequence[Tensor], graph: Adjacency) -> Te
         result = op.merge(op.split(inputs[0]).sin())  # the sine, lest the two cancel each other
     elif case.slot == "aggregation":
         result = op(*inputs, graph)
+    elif case.slot == "propagation":
+        result = op(*inputs, graph, lambda x: 2 * x)
     else:
         result = op(*inputs)
     return result

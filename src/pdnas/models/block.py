@@ -1,5 +1,6 @@
-"""One graph block: transform, attend, aggregate, combine, activate."""
+"""One graph block: transform, attend and aggregate, combine, normalize, activate."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -7,22 +8,13 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from pdnas.architecture import BlockSpec
-from pdnas.ops import (
-    ACTIVATIONS,
-    AGGREGATIONS,
-    ATTENTIONS,
-    COMBINES,
-    HEADS,
-    TRANSFORMS,
-    Adjacency,
-    Features,
-    Op,
-)
+from pdnas.ops import SLOTS, Adjacency, Dims, Features, Op
 from pdnas.ops.aggregation import Aggregation
 from pdnas.ops.attention import Attention, Normalization
 from pdnas.ops.combine import Combine
 from pdnas.ops.features import dropout_entries
 from pdnas.ops.heads import Heads
+from pdnas.ops.propagation import Propagation
 
 
 class Factors(NamedTuple):
@@ -33,9 +25,10 @@ class Factors(NamedTuple):
 
     Args:
         transform: Of the transform.
-        messages: Of the attention, the heads and the aggregation, which all scale the messages.
+        messages: Of the propagation, the attention, the heads and the aggregation, which all scale
+            the messages.
         combined: Of the combination.
-        output: Of the activation.
+        output: Of the norm and the activation.
     """
 
     transform: Tensor | None = None
@@ -52,38 +45,37 @@ class GraphBlock(nn.Module):
 
     .. math::
         e_i = \mathrm{AGGREGATE}_{j \in N(i)}(a_{ij} F(h_j)), \qquad
-        h'_i = \sigma(\mathrm{COMBINE}(e_i, F(h_i)) + b)
+        h'_i = \sigma(\mathrm{NORM}(\mathrm{COMBINE}(e_i, F(h_i)) + b))
+
+    The paper has no norm. With another propagation than one step, :math:`e` is that of
+    :mod:`pdnas.ops.propagation`, and there is no attention and no aggregation.
 
     Args:
-        transform: :math:`F`.
-        heads: How the channels are shared among attention heads.
-        attention: :math:`a_{ij}`.
-        aggregation: Of the messages.
-        combine: Of messages and node.
-        activation: :math:`\sigma`.
+        ops: The op of every slot.
         bias: :math:`b`, ``[O]``, or nothing.
         attention_dropout: Rate at which learned attention is dropped in training.
     """
 
+    attention: Attention
+    heads: Heads
+    aggregation: Aggregation
+
     def __init__(
         self,
+        ops: Mapping[str, Any],
         *,
-        transform: Op,
-        heads: Heads,
-        attention: Attention,
-        aggregation: Aggregation,
-        combine: Combine,
-        activation: Op,
         bias: nn.Parameter | None = None,
         attention_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.transform = transform
-        self.heads = heads
-        self.attention = attention
-        self.aggregation = aggregation
-        self.combine = combine
-        self.activation = activation
+        self.transform: Op = ops["expansion"]
+        self.propagation: Propagation = ops["propagation"]
+        if self.propagation.attentive:
+            self.attention, self.heads = ops["attention"], ops["heads"]
+            self.aggregation = ops["aggregation"]
+        self.combine: Combine = ops["combine"]
+        self.norm: Op = ops["norm"]
+        self.activation: Op = ops["activation"]
         self.bias = bias
         self.attention_dropout = attention_dropout
 
@@ -101,12 +93,7 @@ class GraphBlock(nn.Module):
         """The block that a specification describes, with fresh weights."""
         dims = spec.dims(in_channels, out_channels, hidden)
         return cls(
-            transform=TRANSFORMS[spec.expansion](dims),
-            heads=HEADS[spec.heads](dims),
-            attention=ATTENTIONS[spec.attention](dims, attention_normalization),
-            aggregation=AGGREGATIONS[spec.aggregation](dims),
-            combine=COMBINES[spec.combine](dims),
-            activation=ACTIVATIONS[spec.activation](dims),
+            {slot: make_op(spec.op(slot), dims, attention_normalization) for slot in SLOTS},
             bias=nn.Parameter(torch.zeros(out_channels)) if spec.bias else None,
             attention_dropout=attention_dropout,
         )
@@ -116,30 +103,46 @@ class GraphBlock(nn.Module):
         if self.combine.self_loops:
             graph = graph.with_self_loops
         transformed = self.transform(x, factors.transform)  # [N, O]
-        messages = self._aggregate(transformed, graph, factors.messages)  # [N, O]
+        messages = self._gather(transformed, graph, factors.messages)  # [N, O]
         combined = _scaled(self.combine(messages, transformed, x), factors.combined)
         shifted = combined if self.bias is None else combined + self.bias
-        return _scaled(self.activation(shifted), factors.output)
+        return _scaled(self.activation(self.norm(shifted)), factors.output)
 
-    def _aggregate(self, transformed: Tensor, graph: Adjacency, factor: Tensor | None) -> Tensor:
-        """Weighted messages of all heads, put together, ``[N, O] -> [N, O]``."""
-        weights = self.attention(self.heads.split(transformed), graph)  # [E, H]; [E, 1]: all agree
-        if factor is not None:
-            transformed = _felt(transformed, factor)
-            return self._gather(weights, transformed, graph) * factor.detach()
-        return self._gather(weights, transformed, graph)
+    def _gather(self, transformed: Tensor, graph: Adjacency, factor: Tensor | None) -> Tensor:
+        """What arrives at each node, ``[N, O] -> [N, O]``."""
 
-    def _gather(self, weights: Tensor, transformed: Tensor, graph: Adjacency) -> Tensor:
-        """Messages by their weights; twice the features give twice the messages."""
+        def step(x: Tensor) -> Tensor:
+            return self._aggregate(self._attend(transformed, graph), x, graph)
+
+        if factor is None:
+            messages: Tensor = self.propagation(transformed, graph, step)
+            return messages
+        scaled: Tensor = self.propagation(_felt(transformed, factor), graph, step)
+        return scaled * factor.detach()
+
+    def _attend(self, transformed: Tensor, graph: Adjacency) -> Tensor:
+        """The weight of each edge for each head, ``[N, O] -> [E, H]``; ``[E, 1]`` if all agree."""
+        weights: Tensor = self.attention(self.heads.split(transformed), graph)
         if self.attention.learned:
             weights = dropout_entries(weights, self.attention_dropout, self.training)
+        return weights
+
+    def _aggregate(self, weights: Tensor, x: Tensor, graph: Adjacency) -> Tensor:
+        """Messages of all heads, put together, ``[N, O] -> [N, O]``."""
         if self.heads.averaged and self.aggregation.linear:
             # The mean of the heads' results is the result of the heads' mean weights.
             weights = weights.mean(dim=1, keepdim=True)
         if weights.size(1) == 1:
-            messages: Tensor = self.aggregation(weights, transformed.unsqueeze(1), graph)
+            messages: Tensor = self.aggregation(weights, x.unsqueeze(1), graph)
             return messages.squeeze(1)
-        return self.heads.merge(self.aggregation(weights, self.heads.split(transformed), graph))
+        return self.heads.merge(self.aggregation(weights, self.heads.split(x), graph))
+
+
+def make_op(kind: type[Op], dims: Dims, attention_normalization: Normalization) -> Op:
+    """An op with fresh weights."""
+    if issubclass(kind, Attention):
+        return kind(dims, attention_normalization)
+    return kind(dims)
 
 
 def _scaled(x: Tensor, factor: Tensor | None) -> Tensor:
@@ -147,7 +150,7 @@ def _scaled(x: Tensor, factor: Tensor | None) -> Tensor:
 
 
 def _felt(x: Tensor, factor: Tensor) -> Tensor:
-    r"""``x``, through which a factor of what is made of it feels its gradient.
+    r"""``x``, through which a factor of the messages that are made of it feels its gradient.
 
     For :math:`y = \lambda f(x)` with :math:`f(\lambda x) = \lambda f(x)` the gradients obey
     :math:`\lambda \, \partial \lambda = \langle \partial x, x \rangle`: no need to keep ``y``.

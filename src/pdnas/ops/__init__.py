@@ -12,16 +12,20 @@ from pdnas.ops.base import Dims, Op
 from pdnas.ops.combine import COMBINES
 from pdnas.ops.features import Features, SparseFeatures
 from pdnas.ops.heads import HEADS
+from pdnas.ops.norm import NORMS
+from pdnas.ops.propagation import PROPAGATIONS
 from pdnas.ops.transform import TRANSFORMS
 from pdnas.registry import Registry
 
 SLOTS: Mapping[str, Registry[Any, Any]] = MappingProxyType(
     {
         "expansion": TRANSFORMS,
+        "propagation": PROPAGATIONS,
         "attention": ATTENTIONS,
         "heads": HEADS,
         "aggregation": AGGREGATIONS,
         "combine": COMBINES,
+        "norm": NORMS,
         "activation": ACTIVATIONS,
     }
 )
@@ -33,6 +37,8 @@ __all__ = [
     "ATTENTIONS",
     "COMBINES",
     "HEADS",
+    "NORMS",
+    "PROPAGATIONS",
     "SLOTS",
     "TRANSFORMS",
     "Adjacency",

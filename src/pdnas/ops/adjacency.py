@@ -25,10 +25,12 @@ class Adjacency:
 
     Args:
         pattern: Targets as rows, sources as columns, ``[N, N]``.
+        looped: Whether it is known to have exactly one self-loop at every node.
     """
 
-    def __init__(self, pattern: Csr) -> None:
+    def __init__(self, pattern: Csr, *, looped: bool = False) -> None:
         self.pattern = pattern
+        self._looped = looped
         self._per_heads: dict[int, PerHead] = {}
 
     @classmethod
@@ -71,14 +73,19 @@ class Adjacency:
         """Edges that leave each node, ``[N]``."""
         return self.pattern.transposed[0].rowptr.diff()
 
-    @cached_property
+    @property
     def with_self_loops(self) -> "Adjacency":
         """This graph with exactly one self-loop at every node."""
+        return self if self._looped else self._with_self_loops
+
+    @cached_property
+    def _with_self_loops(self) -> "Adjacency":
         nodes = torch.arange(self.num_nodes, device=self.sources.device)
         other = self.sources != self.targets
         edges = torch.stack([self.sources[other], self.targets[other]])
         loops = torch.stack([nodes, nodes])
-        return Adjacency.from_edge_index(torch.cat([edges, loops], dim=1), self.num_nodes)
+        looped = Adjacency.from_edge_index(torch.cat([edges, loops], dim=1), self.num_nodes)
+        return Adjacency(looped.pattern, looped=True)
 
     @cached_property
     def gcn_weights(self) -> Tensor:
@@ -138,8 +145,17 @@ class Adjacency:
         inside = edges[:, (edges >= 0).all(dim=0)]
         return Adjacency.from_edge_index(inside, nodes.numel())
 
+    def repeated(self, copies: int) -> "Adjacency":
+        """As many copies of this graph side by side, without edges between them."""
+        rowptr, cols, nodes = self.pattern.rowptr.long(), self.sources, self.num_nodes
+        counts = rowptr.diff().repeat(copies)
+        pointers = torch.cat([rowptr[:1], counts.cumsum(0)])
+        offsets = nodes * torch.arange(copies, device=cols.device).repeat_interleave(len(cols))
+        pattern = Csr.from_pointers(pointers, cols.repeat(copies) + offsets, copies * nodes)
+        return Adjacency(pattern, looped=self._looped)
+
     def to(self, device: torch.device | str) -> "Adjacency":
-        return Adjacency(self.pattern.to(device))
+        return Adjacency(self.pattern.to(device), looped=self._looped)
 
     def _per_head(self, heads: int) -> "PerHead":
         if heads not in self._per_heads:

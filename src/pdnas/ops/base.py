@@ -17,6 +17,7 @@ class Dims:
         out_channels: Width of the block's output, :math:`D_O`.
         hidden: Width of the network's hidden blocks; the unit of ``expansion``.
         expansion: :math:`D_E` in units of ``hidden``; 0 for a plain linear transform.
+        propagation: How many steps messages travel.
         heads: Number of attention heads.
     """
 
@@ -24,6 +25,7 @@ class Dims:
     out_channels: int
     hidden: int
     expansion: int = 0
+    propagation: int = 1
     heads: int = 1
 
     @property
@@ -45,8 +47,8 @@ class Op(nn.Module):
     biases (one-dimensional), and counted without being made by :meth:`num_parameters`.
     """
 
-    depends: ClassVar[tuple[Literal["expansion", "heads"], ...]] = ()
-    """Which other choices of a block decide the op's shapes: a supernet has an op for each."""
+    depends: ClassVar[tuple[Literal["expansion", "propagation", "heads"], ...]] = ()
+    """Which choices of a block decide what the op is like: a supernet has an op for each."""
 
     def __init__(self, dims: Dims) -> None:
         super().__init__()

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from pdnas.architecture import Architecture
 from pdnas.errors import SearchError
 from pdnas.models import GraphNetwork
-from pdnas.ops import ATTENTIONS
 from pdnas.registry import Registry
 from pdnas.search.additive import AdditiveModel
 from pdnas.search.base import (
@@ -37,7 +36,7 @@ from pdnas.supernet.relaxation import (
 )
 from pdnas.supernet.router import Gating
 from pdnas.training.batching import Batches
-from pdnas.training.fit import DIGITS, evaluate, train_epoch
+from pdnas.training.fit import DIGITS, evaluate, train_epoch, training_loss
 from pdnas.training.metrics import loss, score
 
 Estimator = Literal["scaled", "straight-through", "additive"]
@@ -292,10 +291,9 @@ class PdnasSearch(Search):
 
     def _step_weights(self, network: GraphNetwork, gates: Tensor | None) -> Tensor:
         """One pass over the training part; the mean loss, still on the device."""
-        losses = []
+        task, recipe, losses = self.problem.task, self.problem.recipe, []
         for batch in self._train.shuffled():
-            output = network(batch.x, batch.adjacency, gates=gates)
-            value = loss(batch.select(output), batch.y, self.problem.task.kind)
+            value = training_loss(network, batch, task, recipe, gates=gates)
             value.backward()
             self.weight_optimizer.step()
             for weight in network.parameters():
@@ -319,7 +317,7 @@ class PdnasSearch(Search):
         outputs, labels = [], []
         network.requires_grad_(False)  # what only the weights' gradients need is not kept
         for batch in self._val.in_order():
-            scale = self.supernet.factors(factors(leaves[0], estimator))
+            scale = self.supernet.factors(network.architecture, factors(leaves[0], estimator))
             output = network(batch.x, batch.adjacency, factors=scale, gates=leaves[1])
             logits = batch.select(output)
             value = loss(logits, batch.y, task.kind) * len(batch.y)
@@ -390,7 +388,7 @@ class PdnasSearch(Search):
     @torch.no_grad()
     def favored(self) -> Architecture:
         """The noise-free choice: the likeliest op of every slot, the gates that are likely open."""
-        return self._plain(self._choose(self._op_probs(), self.router.probs())[1])
+        return self.problem.space.plain(self._choose(self._op_probs(), self.router.probs())[1])
 
     def candidates(self, stop: Callable[[], bool] = lambda: False) -> list[Candidate]:
         """The favored one and others drawn from controller and router, ranked by validation.
@@ -425,7 +423,9 @@ class PdnasSearch(Search):
         self, op_probs: Tensor, gate_probs: Tensor, count: int, stop: Callable[[], bool]
     ) -> list[Architecture]:
         """The likeliest architecture and random ones, different from each other."""
-        found = {self._plain(self._choose(op_probs, gate_probs)[1]): None} if count else {}
+        found = (
+            {self.problem.space.plain(self._choose(op_probs, gate_probs)[1]): None} if count else {}
+        )
         for _ in range(4 * count):
             if len(found) >= count or stop():
                 break
@@ -434,7 +434,7 @@ class PdnasSearch(Search):
             drawn = self.supernet.architecture(
                 flat.view(op_probs.shape[:2]), (draws < gate_probs).float()
             )
-            found[self._plain(self.problem.shrink(drawn, op_probs, gate_probs))] = None
+            found[self.problem.space.plain(self.problem.shrink(drawn, op_probs, gate_probs))] = None
         return list(found)
 
     def _rank(self, rated: list[Candidate]) -> list[Candidate]:
@@ -443,17 +443,6 @@ class PdnasSearch(Search):
         val = [candidate.val for candidate in rated]
         places = rankdata(worth) + rankdata(val)  # equals share their place
         return [rated[number] for number in sorted(range(len(rated)), key=lambda n: -places[n])]
-
-    def _plain(self, architecture: Architecture) -> Architecture:
-        """The same network by its simplest name: the heads of a fixed attention change nothing."""
-        fewest = min(self.problem.space.heads)
-        blocks = [
-            spec
-            if ATTENTIONS[spec.attention].learned
-            else spec.model_copy(update={"heads": fewest})
-            for spec in architecture.blocks
-        ]
-        return architecture.model_copy(update={"blocks": tuple(blocks)})
 
     def worth(self, architectures: Sequence[Architecture]) -> Tensor:
         """What the additive model says of architectures, by their ops and gates alone, ``[n]``."""
@@ -468,7 +457,7 @@ class PdnasSearch(Search):
         best = self.rate(architecture)
         try:
             for _ in range(self.settings.adapt_epochs):
-                train_epoch(network, self._train, task, optimizer)
+                train_epoch(network, self._train, task, optimizer, self.problem.recipe)
                 now = self.rate(architecture)
                 best = max(best, now, key=lambda candidate: (candidate.val, -candidate.loss))
         finally:

@@ -2,21 +2,19 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from pdnas.architecture import Architecture, BlockSpec, Channels
 from pdnas.models import GraphBlock, GraphNetwork
-from pdnas.models.block import Factors
+from pdnas.models.block import Factors, make_op
 from pdnas.ops import SLOTS, Dims, Op
-from pdnas.ops.attention import Attention
 from pdnas.ops.base import glorot_
 from pdnas.space import SearchSpace
 
-MESSAGES = ("attention", "heads", "aggregation")
-"""The slots whose ops all scale the messages of a block."""
+MESSAGES = ("propagation", "attention", "heads", "aggregation")
+"""The slots whose ops all scale the messages of a block; without attention only the first."""
 
 
 class Supernet(nn.Module):
@@ -74,12 +72,7 @@ class Supernet(nn.Module):
         """The network of an architecture of the space, with the shared weights."""
         blocks = [
             GraphBlock(
-                transform=self._op(number, "expansion", spec),
-                heads=self._op(number, "heads", spec),
-                attention=self._op(number, "attention", spec),
-                aggregation=self._op(number, "aggregation", spec),
-                combine=self._op(number, "combine", spec),
-                activation=self._op(number, "activation", spec),
+                {slot: self.ops[_key(number, slot, spec)] for slot in SLOTS},
                 bias=self.biases[number] if spec.bias else None,
                 attention_dropout=self._attention_dropout,
             )
@@ -127,29 +120,35 @@ class Supernet(nn.Module):
             ]
         )
 
-    def factors(self, chosen: Tensor) -> Sequence[Factors]:
+    def factors(self, architecture: Architecture, chosen: Tensor) -> Sequence[Factors]:
         """What each block's results are multiplied with.
 
         Args:
+            architecture: What was chosen.
             chosen: The factor of each chosen op, ``[L, K]``.
         """
         by_slot = dict(zip(SLOTS, chosen.unbind(dim=1), strict=True))
-        groups = {
-            "transform": ("expansion",),
-            "messages": MESSAGES,
-            "combined": ("combine",),
-            "output": ("activation",),
-        }
-        columns: dict[str, list[Tensor | None]] = {}
-        for name, slots in groups.items():
-            product = torch.stack([by_slot[slot] for slot in slots]).prod(dim=0)  # [L]
-            columns[name] = [
-                value if any(self._is_open(slot, number) for slot in slots) else None
-                for number, value in enumerate(product.unbind())
+
+        def product(*slots: str) -> list[Tensor | None]:
+            """Of some slots, block by block; nothing where there is nothing to choose."""
+            values = torch.stack([by_slot[slot] for slot in slots]).prod(dim=0).unbind()
+            is_open = [any(self._is_open(slot, block) for slot in slots) for block in range(size)]
+            return [
+                value if any_open else None for value, any_open in zip(values, is_open, strict=True)
             ]
+
+        size = self.num_blocks
+        transform, combined = product("expansion"), product("combine")
+        messages, steps = product(*MESSAGES), product(*MESSAGES[:1])
+        output = product("norm", "activation")
         return [
-            Factors(**{name: column[number] for name, column in columns.items()})
-            for number in range(self.num_blocks)
+            Factors(
+                transform=transform[block],
+                messages=messages[block] if spec.attends else steps[block],
+                combined=combined[block],
+                output=output[block],
+            )
+            for block, spec in enumerate(architecture.blocks)
         ]
 
     def _is_open(self, slot: str, number: int) -> bool:
@@ -167,13 +166,7 @@ class Supernet(nn.Module):
 
     def _fresh(self, slot: str, spec: BlockSpec, in_channels: int, out_channels: int) -> Op:
         dims: Dims = spec.dims(in_channels, out_channels, self.hidden)
-        kind = spec.op(slot)
-        if issubclass(kind, Attention):
-            return kind(dims, self.space.attention_normalization)
-        return kind(dims)
-
-    def _op(self, number: int, slot: str, spec: BlockSpec) -> Any:
-        return self.ops[_key(number, slot, spec)]
+        return make_op(spec.op(slot), dims, self.space.attention_normalization)
 
 
 def _key(number: int, slot: str, spec: BlockSpec) -> str:
