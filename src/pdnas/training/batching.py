@@ -1,7 +1,7 @@
 """What one step of a training sees: the whole graph, or a few of many graphs joined."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -29,6 +29,24 @@ class Batch:
     adjacency: Adjacency
     nodes: Tensor | None
     y: Tensor
+    _repeated: dict[int, "Batch"] = field(default_factory=dict, init=False)
+
+    def repeated(self, copies: int) -> "Batch":
+        """As many copies side by side as one batch; made once, since most steps see the same."""
+        if copies == 1:
+            return self
+        if copies not in self._repeated:
+            offsets = self.adjacency.num_nodes * torch.arange(copies, device=self.y.device)
+            nodes = self.nodes
+            if nodes is not None:
+                nodes = (offsets.unsqueeze(1) + nodes).flatten()
+            self._repeated[copies] = Batch(
+                _stack([self.x] * copies),
+                self.adjacency.repeated(copies),
+                nodes,
+                torch.cat([self.y] * copies),
+            )
+        return self._repeated[copies]
 
     def select(self, logits: Tensor) -> Tensor:
         """The logits of the nodes that count."""

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from pdnas.errors import DivergedError
 from pdnas.tasks import GraphTask
-from pdnas.training.batching import Batches
+from pdnas.training.batching import Batch, Batches
+from pdnas.training.consistency import consistency_loss, drop_nodes
 from pdnas.training.metrics import loss, score
 from pdnas.training.recipe import Recipe
 
@@ -79,7 +80,7 @@ def fit(
     best: Epoch | None = None
     best_weights: dict[str, Tensor] = {}
     for number in range(recipe.epochs):
-        train_loss = train_epoch(network, train, task, optimizer)
+        train_loss = train_epoch(network, train, task, optimizer, recipe)
         val_loss, metric = evaluate(network, val, task)
         # One transfer for all three figures of the epoch.
         figures = torch.stack([train_loss, val_loss, metric]).tolist()
@@ -104,18 +105,45 @@ def read_test(network: nn.Module, task: GraphTask) -> float:
 
 
 def train_epoch(
-    network: nn.Module, batches: Batches, task: GraphTask, optimizer: torch.optim.Optimizer
+    network: nn.Module,
+    batches: Batches,
+    task: GraphTask,
+    optimizer: torch.optim.Optimizer,
+    recipe: Recipe,
 ) -> Tensor:
     """One epoch of steps; the mean loss, still on the device."""
     network.train()
     losses = []
     for batch in batches.shuffled():
         optimizer.zero_grad(set_to_none=True)
-        value = loss(batch.select(network(batch.x, batch.adjacency)), batch.y, task.kind)
+        value = training_loss(network, batch, task, recipe)
         value.backward()
         optimizer.step()
         losses.append(value.detach())
     return torch.stack(losses).mean()
+
+
+def training_loss(
+    network: nn.Module, batch: Batch, task: GraphTask, recipe: Recipe, **inputs: Any
+) -> Tensor:
+    """What a step lowers: the loss on the labels and, with several copies, their disagreement.
+
+    Args:
+        network: Called as ``network(x, adjacency, **inputs)``.
+        batch: What the step sees.
+        task: What the loss is.
+        recipe: How many copies, and how they are made and compared.
+        inputs: What else the network takes.
+    """
+    copies = batch.repeated(recipe.copies)
+    x = drop_nodes(copies.x, recipe.node_dropout)
+    output = network(x, copies.adjacency, **inputs)
+    value = loss(copies.select(output), copies.y, task.kind)
+    if recipe.copies > 1 and recipe.consistency > 0:
+        answers = output.unflatten(0, (recipe.copies, -1))  # [S, N, C]
+        disagreement = consistency_loss(answers, task.kind, recipe.sharpening)
+        value = value + recipe.consistency * disagreement
+    return value
 
 
 @torch.no_grad()
