@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from pydantic import Field, ValidationError
@@ -54,8 +54,11 @@ KEEP_UP = 3
 FINALISTS = 3
 """Candidates that are trained a second time: one training is a matter of luck."""
 
-SEARCH_SHARE, CANDIDATE_SHARE = 0.45, 0.75
-"""Parts of a budget after which the search ends, and after which the candidates' trainings end."""
+SEARCH_SHARE, CANDIDATE_SHARE, TUNE_SHARE = 0.45, 0.75, 0.9
+"""Parts of a budget after which the search, the candidates' trainings and the tuning end."""
+
+TUNE_TRAININGS = 2
+"""Whole trainings that a tried recipe costs at most."""
 
 TIMED = 5
 """Steps from which costs are estimated."""
@@ -85,6 +88,7 @@ class Job(Record):
         seed: Of the search, and the first of the final trainings.
         seeds: How many final trainings.
         candidates: How many architectures of each search are trained to choose among them.
+        tune: How many recipes to try for the network found; 0: the recipe stays as it is.
         controls: What the network found is compared with: ``random``, or baselines' names.
         max_parameters: How many weights a network may have.
         budget_seconds: How long the whole job may take.
@@ -98,6 +102,7 @@ class Job(Record):
     seed: int = 0
     seeds: int = 3
     candidates: int = 6
+    tune: int = 0
     controls: tuple[str, ...] = ("random", "gcn", "gat")
     max_parameters: int | None = None
     budget_seconds: float | None = None
@@ -121,6 +126,8 @@ class Job(Record):
         for name, count in (("--seeds", self.seeds), ("--candidates", self.candidates)):
             if not 1 <= count <= MANY:
                 raise SearchError(f"{name} is {count}; give 1 to {MANY}.")
+        if not 0 <= self.tune <= MANY:
+            raise SearchError(f"--tune is {self.tune}; give 0 to {MANY}.")
         if len(set(self.controls)) < len(self.controls):
             raise SearchError(f"--controls has {list(self.controls)}; name each of them once.")
         for name in self.controls:
@@ -145,6 +152,7 @@ class Plan(Record):
         epochs: Of each search.
         search_seconds: Estimate for all searches.
         candidate_seconds: Estimate for the candidates' trainings.
+        tune_seconds: Estimate for the tuning, if none of its trainings ends early.
         final_seconds: Estimate for the final trainings and the controls, if none ends early.
         epoch_seconds: What an epoch of a training was measured to take.
     """
@@ -152,13 +160,15 @@ class Plan(Record):
     epochs: int
     search_seconds: float
     candidate_seconds: float
+    tune_seconds: float
     final_seconds: float
     epoch_seconds: float
 
     @property
     def seconds(self) -> float:
         """Estimate for the whole job."""
-        return self.search_seconds + self.candidate_seconds + self.final_seconds
+        parts = (self.search_seconds, self.candidate_seconds, self.tune_seconds)
+        return sum(parts) + self.final_seconds
 
 
 class Cell(Record):
@@ -191,6 +201,8 @@ class Progress(Record):
         plan: What it was planned to do.
         cells: The finished searches.
         trials: The trained candidates.
+        recipe: What the tuning chose; none: it is not done yet, or there is none.
+        tune_seconds: How long it took.
         finals: The finished trainings of the chosen network.
         controls: The finished trainings of each control.
         cut: Whether the only final training was cut short by the budget.
@@ -203,6 +215,8 @@ class Progress(Record):
     plan: Plan
     cells: tuple[Cell, ...] = ()
     trials: tuple[Trial, ...] = ()
+    recipe: Recipe | None = None
+    tune_seconds: float = 0.0
     finals: tuple[Training, ...] = ()
     controls: dict[str, tuple[Training, ...]] = Field(default_factory=dict)
     cut: bool = False
@@ -227,6 +241,33 @@ class Mark(Record):
     history_bytes: int
 
 
+class Tuner(Protocol):
+    """Whoever finds a better recipe for a network."""
+
+    def __call__(
+        self,
+        architecture: Architecture,
+        task: GraphTask,
+        *,
+        hidden: int,
+        base: Recipe,
+        seed: int,
+        is_late: Callable[[], bool],
+        on_trial: Callable[[int, int], None],
+    ) -> Recipe:
+        """The recipe with the best validation.
+
+        Args:
+            architecture: The network.
+            task: What it is for.
+            hidden: Its hidden size.
+            base: The recipe that there is already.
+            seed: The first of the trainings'.
+            is_late: Asked at every epoch whether there is no more time.
+            on_trial: Told the number of each trial, from 1, and how many there are to be.
+        """
+
+
 class Watcher:
     """Whoever wants to see a job at work overrides some of these."""
 
@@ -242,6 +283,9 @@ class Watcher:
     def trained(self, what: str, epoch: Epoch) -> None:
         """A training has done an epoch."""
 
+    def tuned(self, trial: int, wanted: int) -> None:
+        """A recipe is tried, the so-manieth of that many."""
+
     def noted(self, sentence: str) -> None:
         """Something happened that the user should know."""
 
@@ -253,6 +297,7 @@ def search(
     device: str | torch.device = "auto",
     run: RunDirectory | None = None,
     watcher: Watcher | None = None,
+    tuner: Tuner | None = None,
     started: float | None = None,
     **settings: Any,
 ) -> Result:
@@ -267,6 +312,7 @@ def search(
         device: Where.
         run: Where to write everything, and where to go on if something is there.
         watcher: Told of what happens.
+        tuner: Tunes the recipe where the job asks for it, see :mod:`pdnas.tuning`.
         started: When the budget began to run, by ``time.monotonic``; by default now.
         settings: Fields of :class:`Job`: ``blocks=(2, 3), hidden=(32,), seeds=5`` and so on.
     """
@@ -281,6 +327,7 @@ def search(
         task.to(find_device(str(device))),
         run=run,
         watcher=watcher or Watcher(),
+        tuner=tuner,
         started=time.monotonic() if started is None else started,
     ).run()
 
@@ -293,6 +340,7 @@ class Pipeline:
         task: On the device to work on.
         run: Where to write, and where to go on.
         watcher: Told of what happens.
+        tuner: Tunes the recipe, where the job asks for it.
         started: When the budget began to run, by ``time.monotonic``.
     """
 
@@ -304,8 +352,15 @@ class Pipeline:
         run: RunDirectory | None,
         watcher: Watcher,
         started: float,
+        tuner: Tuner | None = None,
     ) -> None:
+        if job.tune and tuner is None:
+            raise SearchError(
+                f"The job asks for {job.tune} trials of a tuning, but there is no tuner; give "
+                "tuner=pdnas.tuning.RecipeTuner(...), or use pdnas search --tune."
+            )
         self.job, self.task, self.watcher = job, task, watcher
+        self._tuner = tuner
         self._run = run
         self._problems = _problems(job, task, watcher)
         self._live: Search | None = None
@@ -317,6 +372,7 @@ class Pipeline:
         """Do what is left to do; a job that is interrupted keeps the best network so far."""
         try:
             self.choose()
+            self._tune()
             self._train_chosen()
             self._train_controls()
         except KeyboardInterrupt:
@@ -376,7 +432,9 @@ class Pipeline:
         training = statistics.fmean(training for _, training in costs)
         count = job.candidates * len(costs) + FINALISTS
         trials = training * count * min(job.recipe.epochs, RUNGS[-1])
-        final = training * job.recipe.epochs * job.seeds * (1 + len(job.controls))
+        whole_training = training * job.recipe.epochs
+        tuning = TUNE_TRAININGS * job.tune * whole_training
+        final = whole_training * job.seeds * (1 + len(job.controls))
         if job.budget_seconds is not None:
             left = job.budget_seconds - self._elapsed() - _reserve(training)
             least = FEWEST * (step + training) + self._elapsed() + _reserve(training)
@@ -387,13 +445,14 @@ class Pipeline:
                     "search fewer --blocks and --hidden."
                 )
             whole = step * (strategy.work + strategy.refining)
-            if left < whole + trials + final:
+            if left < whole + trials + tuning + final:
                 part = min(1.0, SEARCH_SHARE * left / whole)
                 strategy = strategy.lasting(max(1, int(part * strategy.epochs)))
         return Plan(
             epochs=strategy.epochs,
             search_seconds=step * strategy.work,
             candidate_seconds=step * strategy.refining + trials,
+            tune_seconds=tuning,
             final_seconds=final,
             epoch_seconds=training,
         )
@@ -613,6 +672,27 @@ class Pipeline:
         )
         return best[0]
 
+    @property
+    def recipe(self) -> Recipe:
+        """How final networks are trained: as the tuning says, or the job."""
+        return self.progress.recipe or self.job.recipe
+
+    def _tune(self) -> None:
+        """Tune the recipe of the chosen network."""
+        if self._tuner is None or not self.job.tune or self.progress.recipe is not None:
+            return
+        began = time.monotonic()
+        recipe = self._tuner(
+            self.chosen.architecture,
+            self.task,
+            hidden=self.chosen.hidden,
+            base=self.job.recipe,
+            seed=self.job.trial_seed,
+            is_late=lambda: self._is_late(TUNE_SHARE),
+            on_trial=self.watcher.tuned,
+        )
+        self._record([], recipe=recipe, tune_seconds=time.monotonic() - began)
+
     def _train_chosen(self) -> None:
         """Train the chosen network with every final seed, and read the test part."""
         for seed in self.job.final_seeds[len(self.progress.finals) :]:
@@ -669,7 +749,7 @@ class Pipeline:
             architecture,
             self.task,
             hidden=hidden,
-            recipe=self.job.recipe,
+            recipe=self.recipe,
             seed=seed,
             on_epoch=watch,
             stop=lambda _: self._is_late(1.0),
@@ -703,7 +783,7 @@ class Pipeline:
             [self.task],
             trainings,
             hidden=hidden,
-            recipe=self.job.recipe,
+            recipe=self.recipe,
             seeds=[training.seed for training in trainings],
         )
         cells = self.progress.cells
@@ -722,7 +802,7 @@ class Pipeline:
             trials=self.progress.trials,
             controls=tuple(self._control(name) for name in self.progress.controls),
             rank_correlation=_rank_correlation(self.progress.trials),
-            training_seconds=self.job.recipe.epochs * statistics.median(rates),
+            training_seconds=self.recipe.epochs * statistics.median(rates),
             candidate_seconds=sum(cell.refine_seconds for cell in cells)
             + sum(trial.seconds for trial in self.progress.trials),
             warnings=tuple(self._warnings(result.val)),
@@ -733,6 +813,7 @@ class Pipeline:
             "space": self.job.space.name,
             "search_seconds": sum(cell.seconds for cell in cells),
             "search": report,
+            "tune_seconds": self.progress.tune_seconds,
         }
         return result.model_copy(update=update).with_weights(weights)
 

@@ -34,6 +34,7 @@ FOLDER = Path("checkpoint")
 CHECKPOINT = FOLDER / "trainings.json"
 CHECKPOINT_WEIGHTS = FOLDER / WEIGHTS
 PIPELINE = FOLDER / "pipeline.json"
+JOURNAL = Path("study.journal")
 SEARCH_STATE = FOLDER / "search.safetensors"
 
 
@@ -202,6 +203,7 @@ class Result(Record):
         seeds: The seeds of the trainings, the same for each split.
         search_seconds: Time of the search.
         search: How the search went; none if there was none.
+        tune_seconds: Time that the recipe's tuning took; 0 if it was not tuned.
         train_seconds: Time of all trainings.
         device: Where they ran.
         version: Of pdnas.
@@ -226,6 +228,7 @@ class Result(Record):
     seeds: tuple[int, ...]
     search_seconds: float = 0.0
     search: SearchReport | None = None
+    tune_seconds: float = 0.0
     train_seconds: float
     device: str
     version: str = __version__
@@ -275,7 +278,7 @@ class AnySettings(Record):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    command: Literal["train", "search"]
+    command: Literal["train", "search", "tune"]
 
 
 class RunDirectory:

@@ -23,6 +23,7 @@ CONFIG = (tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff, tyro.conf.OmitAr
 
 COMMANDS = {
     "search": "find the network that fits a graph, and train it",
+    "tune": "tune a network's shape and recipe for a graph",
     "train": "train one architecture over seeds",
     "resume": "go on where a run stopped",
     "tasks": "what there is to train on",

@@ -66,7 +66,8 @@ class SearchProgress(Watcher):
         self._say(
             f"estimated: about {plan.seconds:.0f} s{limit}: search {plan.search_seconds:.0f} s "
             f"({len(problems)} x {plan.epochs} epochs), candidates {plan.candidate_seconds:.0f} s, "
-            f"final trainings and controls {plan.final_seconds:.0f} s"
+            + (f"tuning at most {plan.tune_seconds:.0f} s, " if plan.tune_seconds else "")
+            + f"final trainings and controls {plan.final_seconds:.0f} s"
         )
 
     def searched(self, search: Search, epoch: SearchEpoch) -> None:
@@ -110,6 +111,14 @@ class SearchProgress(Watcher):
         elif what != self._training:
             self._say(f"training {what}")
         self._training = what
+
+    def tuned(self, trial: int, wanted: int) -> None:
+        figures = f"trial {trial}/{wanted}"
+        if self._terminal:
+            self._path.plain = ""
+            self._show("tuning the recipe", figures, trial - 1, wanted)
+        else:
+            self._say(f"tuning the recipe: {figures}")
 
     def noted(self, sentence: str) -> None:
         print(f"pdnas: {sentence}", file=sys.stderr)

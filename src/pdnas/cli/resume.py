@@ -25,7 +25,14 @@ class Command:
         """Finish the run and show its result."""
         run = RunDirectory.open(self.run_dir)
         output = OutputFlags(json=self.json, quiet=self.quiet)
-        if run.read_record(SETTINGS, AnySettings).command == "search":
+        command = run.read_record(SETTINGS, AnySettings).command
+        if command == "tune":
+            from pdnas.cli import tune
+
+            tuned = run.read_record(SETTINGS, tune.TuneSettings)
+            task = tuned.task.load().named(tuned.task_name)
+            return tune.execute(tuned, task, output, run)
+        if command == "search":
             searched = run.read_record(SETTINGS, search.SearchSettings)
             task = searched.task.load().named(searched.task_name)
             return search.execute(searched, task, output, run)

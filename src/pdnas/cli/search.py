@@ -22,8 +22,9 @@ from pdnas.cli.flags import (
 from pdnas.cli.live import SearchProgress
 from pdnas.errors import PdnasError
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Job, search
+from pdnas.pipeline import Job, Tuner, search
 from pdnas.runs import (
+    JOURNAL,
     PIPELINE,
     RESULT,
     Record,
@@ -32,7 +33,7 @@ from pdnas.runs import (
 )
 from pdnas.search import STRATEGIES, Strategy
 from pdnas.search.pdnas import PRESETS, Pdnas
-from pdnas.space import SPACES
+from pdnas.space import SPACES, find_space
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe
 from pdnas.training.device import find_device
@@ -59,7 +60,9 @@ class Command:
     """
 
     task: TaskFlags = TaskFlags()
-    space: Annotated[str, tyro.conf.arg(help=f"where to look: {', '.join(SPACES)}")] = "paper"
+    space: Annotated[
+        str, tyro.conf.arg(help=f"where to look: {', '.join(SPACES)}, or a TOML file")
+    ] = "paper"
     strategy: Annotated[str, tyro.conf.arg(help=f"how: {', '.join(STRATEGIES)}")] = "pdnas"
     preset: Annotated[
         str, tyro.conf.arg(help=f"settings of the strategy: {', '.join(PRESETS)}")
@@ -75,6 +78,8 @@ class Command:
     """weights that the network may have at most"""
     candidates: int = 6
     """architectures of each search that are trained to choose among them"""
+    tune: int = 0
+    """recipes to try for the network found before the final trainings; 0: none"""
     controls: Annotated[
         tuple[str, ...],
         tyro.conf.arg(help=f"what to compare with: random, {', '.join(BASELINES)}; or nothing"),
@@ -113,7 +118,7 @@ class Command:
             recipe = recipe.changed(epochs=self.epochs)
             strategy = strategy.lasting(self.epochs)
         return Job(
-            space=SPACES[self.space],
+            space=find_space(self.space),
             strategy=strategy.changed(**given(self.settings)),
             blocks=self.blocks,
             hidden=self.hidden,
@@ -121,6 +126,7 @@ class Command:
             seed=self.seed,
             seeds=self.seeds,
             candidates=self.candidates,
+            tune=self.tune,
             controls=self.controls,
             max_parameters=self.max_parameters,
             budget_seconds=self.budget_seconds,
@@ -158,6 +164,7 @@ def execute(
                 device=device,
                 run=run,
                 watcher=progress,
+                tuner=_tuner(settings.job, run),
                 started=STARTED.get(),
             )
     except PdnasError:
@@ -176,3 +183,12 @@ def execute(
     elif not output.quiet:
         show_search(result, task, run.path)
     return 0
+
+
+def _tuner(job: Job, run: RunDirectory) -> Tuner | None:
+    """What tunes the recipe, where that is asked for; Optuna takes a while to import."""
+    if not job.tune:
+        return None
+    from pdnas.tuning import RecipeTuner
+
+    return RecipeTuner(job.tune, run.path / JOURNAL)

@@ -3,20 +3,23 @@
 import json
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Annotated
 
 import tyro
 
 from pdnas.cli.display import print_table
 from pdnas.errors import PdnasError
-from pdnas.space import SPACES
+from pdnas.space import SPACES, find_space
 
 
 @dataclass(frozen=True)
 class Command:
     """Show a space: the candidates of each slot, and how many architectures that makes."""
 
-    space: tyro.conf.Positional[str] = "paper"
-    """the space's name"""
+    space: Annotated[
+        tyro.conf.Positional[str],
+        tyro.conf.arg(metavar="SPACE", help=f"{', '.join(SPACES)}, or a TOML file"),
+    ] = "paper"
     blocks: tuple[int, ...] = (2, 3, 4)
     """depths to count the architectures of"""
     json: bool = False
@@ -24,7 +27,7 @@ class Command:
 
     def run(self) -> int:
         """Print the space."""
-        space = SPACES[self.space]
+        space = find_space(self.space)
         if not self.blocks:
             raise PdnasError("There is no number after --blocks; give at least one, such as 2.")
         counts = {blocks: space.count(blocks) for blocks in self.blocks}

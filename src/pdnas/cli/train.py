@@ -104,21 +104,25 @@ class Command:
 
     def _find(self) -> tuple[Architecture, int, Recipe]:
         """The architecture, its hidden size and its recipe, from their names."""
-        name, path = self.architecture, Path(self.architecture)
-        hidden, recipe = HIDDEN, RECIPES["default"]
-        if name in BASELINES:
-            architecture, hidden = BASELINES[name].architecture, BASELINES[name].hidden
-            recipe = RECIPES[name if name in RECIPES else "default"]
-        elif _is_folder(path):
-            architecture, hidden, recipe = _of_run(RunDirectory.open(path))
-        elif path.suffix == ".json":
-            architecture = Architecture.load(path)
-        else:
-            raise unknown("baseline", name, [*BASELINES, "a .json file", "a run directory"])
+        architecture, hidden, recipe = find_architecture(self.architecture)
         if self.recipe is not None:
             recipe = find_recipe(self.recipe)
         recipe = recipe.changed(**given(self.changes))
         return architecture, hidden if self.hidden is None else self.hidden, recipe
+
+
+def find_architecture(name: str) -> tuple[Architecture, int, Recipe]:
+    """What a name stands for, with its hidden size and its recipe: a baseline, a file or a run."""
+    path = Path(name)
+    if name in BASELINES:
+        baseline = BASELINES[name]
+        recipe = RECIPES[name if name in RECIPES else "default"]
+        return baseline.architecture, baseline.hidden, recipe
+    if _is_folder(path):
+        return _of_run(RunDirectory.open(path))
+    if path.suffix == ".json":
+        return Architecture.load(path), HIDDEN, RECIPES["default"]
+    raise unknown("baseline", name, [*BASELINES, "a .json file", "a run directory"])
 
 
 def execute(
@@ -167,7 +171,7 @@ def execute(
 
 def _of_run(run: RunDirectory) -> tuple[Architecture, int, Recipe]:
     """What a run trained, or found."""
-    if run.read_record(SETTINGS, AnySettings).command == "search":
+    if run.read_record(SETTINGS, AnySettings).command in ("search", "tune"):
         found = run.read_record(RESULT, Result)
         return found.architecture, found.hidden, Recipe.model_validate(found.recipe)
     earlier = run.read_record(SETTINGS, TrainSettings)

@@ -1,0 +1,315 @@
+"""``pdnas tune``: many searches and trainings, for the shape and the recipe that suit a graph."""
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from pdnas.architecture import Architecture
+from pdnas.cli.display import TrainingProgress, show
+from pdnas.cli.flags import (
+    DeviceFlags,
+    OutputFlags,
+    TaskFlags,
+    by_default,
+    changes_of,
+    enough_memory,
+    given,
+)
+from pdnas.cli.train import find_architecture
+from pdnas.errors import PdnasError, RunError
+from pdnas.models.baselines import BASELINES
+from pdnas.pipeline import Job
+from pdnas.runs import SETTINGS, AnySettings, Record, RunDirectory
+from pdnas.search.pdnas import PRESETS
+from pdnas.space import SPACES, find_space
+from pdnas.tasks import GraphTask
+from pdnas.training import RECIPES, Recipe, find_recipe
+from pdnas.training.device import find_device
+from pdnas.training.fit import Epoch
+from pdnas.tuning import Tuning, tune
+from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.study import Row, Study
+from pdnas.tuning.tune import RECIPE, TuningWatcher
+
+SHOWN = 12
+"""Trials that the live table has room for."""
+
+REFRESH = 0.25
+"""Seconds between two pictures."""
+
+RecipeChanges: Any = changes_of(Recipe, "recipe", without=["epochs"])
+
+
+class TuneSettings(Record):
+    """All that decides a tuning run: what ``settings.json`` holds."""
+
+    command: Literal["tune"] = "tune"
+    name: str
+    tuning: Tuning
+    workers: int
+    task: TaskFlags
+    task_name: str
+    device: DeviceFlags
+
+
+@dataclass(frozen=True)
+class Command:
+    """Tune a network for a graph: its shape by a grid, its recipe by TPE, then train it over seeds.
+
+    Without --architecture every pair of --blocks and --hidden is searched. The same command with
+    the same --run-dir goes on where it stopped; a higher --trials adds to what is there.
+    """
+
+    task: TaskFlags = TaskFlags()
+    architecture: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="ARCH",
+            help=f"tune this one: {', '.join(BASELINES)}, a JSON file, or a run directory",
+            help_behavior_hint="(default: search for one)",
+        ),
+    ] = None
+    space: Annotated[
+        str, tyro.conf.arg(help=f"where to search: {', '.join(SPACES)}, or a TOML file")
+    ] = "extended"
+    preset: Annotated[str, tyro.conf.arg(help=f"settings of the search: {', '.join(PRESETS)}")] = (
+        "default"
+    )
+    blocks: tuple[int, ...] = (2,)
+    """depths to search"""
+    hidden: Annotated[tuple[int, ...] | None, by_default("the architecture's, else 32")] = None
+    """channels between blocks to try"""
+    max_parameters: Annotated[int | None, by_default("any number")] = None
+    """weights that a network may have at most"""
+    candidates: int = 6
+    """architectures of each search that are trained to choose among them"""
+    trials: int = 30
+    """recipes to try; the best three are tried again"""
+    trial_seeds: int = 2
+    """trainings of each trial"""
+    fields: Annotated[
+        tuple[str, ...], tyro.conf.arg(help=f"what of the recipe to tune: {', '.join(RANGES)}")
+    ] = tuple(RANGES)
+    recipe: Annotated[
+        str | None,
+        tyro.conf.arg(
+            help=f"the recipe to start from: {', '.join(RECIPES)}, or a TOML file",
+            help_behavior_hint="(default: the architecture's, else default)",
+        ),
+    ] = None
+    changes: RecipeChanges = RecipeChanges()
+    epochs: Annotated[int | None, by_default("the preset's and the recipe's")] = None
+    """epochs of each search, and of each training at most"""
+    seed: int = 0
+    """of all that is drawn, and the first of the final trainings"""
+    seeds: int = 3
+    """how many final trainings, each with the next seed"""
+    workers: int = 1
+    """trials side by side, each in its own process with --threads threads; a GPU is shared"""
+    device: DeviceFlags = DeviceFlags()
+    output: OutputFlags = OutputFlags()
+
+    def run(self) -> int:
+        """Tune, write the run, show the result."""
+        if len(self.task.chosen_splits()) > 1:
+            raise PdnasError(
+                f"A tuning is on one split, but --split-seeds is {self.task.split_seeds}; give one "
+                "number, and train what was found on the others with pdnas train."
+            )
+        tuning = self._tuning()
+        tuning.check()
+        task = self.task.load()
+        settings = TuneSettings(
+            name=Path(self.architecture).stem if self.architecture else "found",
+            tuning=tuning,
+            workers=self.workers,
+            task=self.task.resolved(),
+            task_name=task.name,
+            device=self.device,
+        )
+        return execute(settings, task, self.output, self._known_run(settings))
+
+    def _tuning(self) -> Tuning:
+        architecture: Architecture | None = None
+        hidden, recipe = 32, RECIPES["default"]
+        if self.architecture is not None:
+            architecture, hidden, recipe = find_architecture(self.architecture)
+        if self.recipe is not None:
+            recipe = find_recipe(self.recipe)
+        strategy = PRESETS[self.preset]
+        if self.epochs is not None:
+            recipe, strategy = recipe.changed(epochs=self.epochs), strategy.lasting(self.epochs)
+        job = Job(
+            space=find_space(self.space),
+            strategy=strategy,
+            blocks=self.blocks,
+            hidden=(hidden,) if self.hidden is None else self.hidden,
+            recipe=recipe.changed(**given(self.changes)),
+            seed=self.seed,
+            seeds=self.seeds,
+            candidates=self.candidates,
+            max_parameters=self.max_parameters,
+        )
+        return Tuning(
+            architecture=architecture,
+            search=job,
+            fields=self.fields,
+            trials=self.trials,
+            trial_seeds=self.trial_seeds,
+        )
+
+    def _known_run(self, settings: TuneSettings) -> RunDirectory | None:
+        """The run that --run-dir names, if it is of the same tuning; more trials are welcome."""
+        place = self.output.run_dir
+        if place is None or not (Path(place) / SETTINGS).is_file():
+            return None
+        run = RunDirectory.open(place)
+        if run.read_record(SETTINGS, AnySettings).command == "tune":
+            before = run.read_record(SETTINGS, TuneSettings)
+            if _same_study(before, settings):
+                run.write_json(SETTINGS, settings)
+                return run
+        raise RunError(
+            f"The run '{run.path}' is of another command or was begun with other settings; repeat "
+            f"them, go on with it as it is (pdnas resume {run.path}), or give another --run-dir."
+        )
+
+
+def _same_study(before: TuneSettings, now: TuneSettings) -> bool:
+    """Whether the trials of one belong to the other."""
+    free = {"trials": now.tuning.trials}
+    return (
+        before.tuning.model_copy(update=free) == now.tuning
+        and before.task == now.task
+        and before.device.device == now.device.device
+    )
+
+
+def execute(
+    settings: TuneSettings, task: GraphTask, output: OutputFlags, run: RunDirectory | None = None
+) -> int:
+    """Do what the settings say, in a new run or going on with one, and show the result."""
+    settings.device.apply()
+    device = find_device(settings.device.device)
+    if run is None:
+        label = f"tune-{Path(task.name).stem}"
+        run = output.new_run(label, settings, device, settings.device.threads)
+    job = settings.tuning.search
+    try:
+        with (
+            enough_memory(f"A network of hidden size {max(job.hidden)}", device),
+            TuningProgress(settings.tuning, quiet=output.quiet) as progress,
+        ):
+            result = tune(
+                task,
+                settings.tuning,
+                run=run,
+                workers=settings.workers,
+                threads=settings.device.threads,
+                device=device,
+                watcher=progress,
+            )
+    except KeyboardInterrupt:
+        print(f"pdnas: stopped; go on with: pdnas resume {run.path}", file=sys.stderr)
+        return 130
+    if output.json:
+        print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
+    elif not output.quiet:
+        show(settings.name, result, run.path)
+        print(f"recipe: {run.path / RECIPE}; use it with --recipe in search and train")
+    return 0
+
+
+class TuningProgress(TuningWatcher):
+    """A live table of trials in a terminal; elsewhere a line for each that ends.
+
+    Args:
+        tuning: What is done.
+        quiet: Show nothing.
+    """
+
+    def __init__(self, tuning: Tuning, *, quiet: bool) -> None:
+        self._quiet, self._terminal = quiet, sys.stderr.isatty() and not quiet
+        self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+        self._bar = TrainingProgress(tuning.search.seeds, tuning.search.recipe.epochs, quiet=quiet)
+        self._what, self._wanted, self._shown = "", 0, 0.0
+        self._told: set[int] = set()
+        self._finals = False
+
+    def __enter__(self) -> "TuningProgress":
+        if self._terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+        if self._finals:
+            self._bar.__exit__(kind, error, trace)
+
+    def began(self, what: str, study: Study, wanted: int) -> None:
+        self._what, self._wanted = what, wanted
+        self._told = {row.number for row in study.rows() if row.state != "running"}
+        if self._told and not self._quiet:
+            print(f"{what}: {len(self._told)} trials are there already", file=sys.stderr)
+
+    def changed(self, study: Study) -> None:
+        if self._quiet:
+            return
+        rows = study.rows()
+        if not self._terminal:
+            for row in rows:
+                if row.state != "running" and row.number not in self._told:
+                    self._told.add(row.number)
+                    place = f"{self._what} {len(self._told)}/{self._wanted}"
+                    print(f"{place}: {' '.join(_cells(row))}", file=sys.stderr)
+        elif time.monotonic() - self._shown > REFRESH:
+            self._shown = time.monotonic()
+            self._live.update(self._table(rows), refresh=True)
+
+    def trained(self, number: int, epoch: object) -> None:
+        assert isinstance(epoch, Epoch)
+        if not self._finals:
+            self._live.stop()
+            self._bar.__enter__()
+            self._finals = True
+        self._bar.show(number, epoch)
+
+    def _table(self, rows: list[Row]) -> Table:
+        """The best trials and those under way."""
+        ended = [row for row in rows if row.state != "running"]
+        running = [row for row in rows if row.state == "running"]
+        best = sorted(ended, key=lambda row: -(row.val or 0.0))[: max(1, SHOWN - len(running))]
+        title = f"{self._what}: {len(ended)} of {self._wanted} tried, {len(running)} under way"
+        table = Table(box=box.SIMPLE_HEAD, title=Text(title), title_justify="left")
+        for heading in ("trial", "state", "validation", "values"):
+            table.add_column(heading)
+        for row in best + running:
+            table.add_row(*(Text(cell) for cell in _cells(row)))
+        return table
+
+
+def _cells(row: Row) -> list[str]:
+    """A trial's number, state, validation and values, as text."""
+    values = ", ".join(f"{name} {_short(value)}" for name, value in row.values.items())
+    val = "-" if row.val is None else f"{100 * row.val:.2f} %"
+    return [str(row.number), row.state, val, row.reason or values]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,145 @@
+"""Work in processes of this machine, each with its own threads; several may share a GPU."""
+
+import multiprocessing
+import pickle
+import shutil
+import signal
+import tempfile
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+import torch
+
+from pdnas.errors import PdnasError
+from pdnas.tasks import GraphTask
+from pdnas.training.device import find_device
+from pdnas.tuning.executor import Done, Event, Executor, Failed, Reported
+from pdnas.tuning.work import Work, reason_of
+
+LONGEST = 1024
+"""More processes or threads than any machine has."""
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    line: Connection
+    number: int | None = None
+
+
+class LocalExecutor(Executor):
+    """Processes of this machine. One that dies is replaced, and its work is reported as failed.
+
+    Args:
+        tasks: What the work is on, by name; handed over once, through files.
+        workers: How many processes.
+        device: Where they compute; a GPU is shared.
+        threads: CPU threads of each.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[str, GraphTask],
+        *,
+        workers: int = 1,
+        device: str = "auto",
+        threads: int = 1,
+    ) -> None:
+        if not 1 <= workers <= LONGEST:
+            raise PdnasError(f"The number of workers is {workers}; give 1 to {LONGEST}.")
+        super().__init__(workers)
+        self._device, self._threads = str(find_device(device)), threads
+        self._folder = Path(tempfile.mkdtemp(prefix="pdnas-"))
+        self._workers: list[_Worker] = []
+        for number, (name, task) in enumerate(tasks.items()):
+            (self._folder / f"{number}.name").write_text(name, encoding="utf-8")
+            (self._folder / f"{number}.task").write_bytes(pickle.dumps(task.to("cpu")))
+
+    def start(self, number: int, work: Work) -> None:
+        worker = next((other for other in self._workers if other.number is None), None)
+        if worker is None:
+            worker = self._hire()
+        worker.number = number
+        worker.line.send(work)
+
+    def wait(self) -> Event:
+        while True:
+            ready = wait([worker.line for worker in self._workers if worker.number is not None])
+            worker = next(worker for worker in self._workers if worker.line in ready)
+            number = worker.number
+            assert number is not None
+            try:
+                kind, *values = worker.line.recv()
+            except (EOFError, ConnectionError):
+                self._workers.remove(worker)
+                worker.process.join()
+                code = worker.process.exitcode
+                cause = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+                return Failed(number, f"Its process died ({cause}).")
+            if kind == "report":
+                return Reported(number, *values)
+            worker.number = None
+            return Done(number, *values) if kind == "done" else Failed(number, *values)
+
+    def answer(self, number: int, stop: bool) -> None:
+        worker = next(worker for worker in self._workers if worker.number == number)
+        worker.line.send(stop)
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join()
+            worker.line.close()
+        self._workers.clear()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _hire(self) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=_serve, args=(theirs, self._folder, self._device, self._threads), daemon=True
+        )
+        process.start()
+        theirs.close()
+        worker = _Worker(process, ours)
+        self._workers.append(worker)
+        return worker
+
+
+def _serve(line: Connection, folder: Path, device: str, threads: int) -> None:
+    """A worker's life: receive work, do it, say what came out, until nobody is there any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever hands out the work
+    torch.set_num_threads(threads)
+    names = {file.read_text(encoding="utf-8"): file for file in folder.glob("*.name")}
+    tasks: dict[str, GraphTask] = {}
+
+    def report(epoch: int, val: float) -> bool:
+        line.send(("report", epoch, val))
+        stop: bool = line.recv()
+        return stop
+
+    while True:
+        try:
+            work: Work = line.recv()
+        except EOFError:
+            return
+        try:
+            if work.task not in tasks:
+                stored = names[work.task].with_suffix(".task").read_bytes()
+                task: GraphTask = pickle.loads(stored)  # noqa: S301 - written by our own parent
+                tasks[work.task] = task.to(device)
+            message = ("done", work.do(tasks[work.task], report))
+        except (EOFError, BrokenPipeError):
+            return
+        except PdnasError as error:
+            message = ("failed", reason_of(error))  # type: ignore[assignment]
+        except Exception as error:  # whatever happens in a trial is the trial's
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}, line {place.lineno}"
+            message = ("failed", f"{reason_of(error)} ({where})")  # type: ignore[assignment]
+        line.send(message)

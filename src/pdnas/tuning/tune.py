@@ -1,0 +1,276 @@
+"""Tune a network for a task: the shape by a grid, then the recipe by TPE, then the final seeds."""
+
+import itertools
+import time
+from pathlib import Path
+
+import torch
+
+from pdnas.architecture import Architecture, check_hidden
+from pdnas.errors import PdnasError
+from pdnas.pipeline import MANY, Job
+from pdnas.runs import CHECKPOINT, FOLDER, JOURNAL, RESULT, Record, Result, RunDirectory
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe, train
+from pdnas.training.device import find_device
+from pdnas.tuning.executor import Done, Executor, Failed
+from pdnas.tuning.local import LocalExecutor
+from pdnas.tuning.ranges import RANGES, check_fields
+from pdnas.tuning.study import GridStudy, RecipeStudy, Study
+from pdnas.tuning.work import SearchOutcome, SearchWork, TrainingOutcome, TrainingWork, Work
+
+CELLS = Path("cells")
+RECIPE = "recipe.toml"
+FINAL = FOLDER / "final.json"
+TASK = "task"
+
+
+class Tuning(Record):
+    """All that decides a tuning from its first to its last number.
+
+    Args:
+        architecture: What to tune; none: each shape of the grid is searched for one.
+        search: The searches and their grid of depths and hidden sizes; with an architecture its
+            hidden sizes, its recipe and its seed count.
+        fields: What of the recipe to tune.
+        trials: How many recipes to try; 0: the recipe stays as it is.
+        trial_seeds: How many trainings each of them is.
+    """
+
+    architecture: Architecture | None = None
+    search: Job = Job()
+    fields: tuple[str, ...] = tuple(RANGES)
+    trials: int = 30
+    trial_seeds: int = 2
+
+    def check(self) -> None:
+        """Refuse what makes no sense, before anything is computed."""
+        self.search.check()
+        check_fields(self.fields)
+        if self.trials and not self.fields:
+            raise PdnasError("There is nothing to tune: name at least one field, or --trials 0.")
+        if not 0 <= self.trials <= MANY:
+            raise PdnasError(f"--trials is {self.trials}; give 0 to {MANY}.")
+        if not 1 <= self.trial_seeds <= MANY:
+            raise PdnasError(f"--trial-seeds is {self.trial_seeds}; give 1 to {MANY}.")
+
+    def cells(self) -> list[dict[str, int]]:
+        """The shapes of the grid."""
+        job = self.search
+        if self.architecture is not None:
+            return [{"hidden": hidden} for hidden in job.hidden]
+        shapes = itertools.product(job.blocks, job.hidden)
+        return [{"blocks": blocks, "hidden": hidden} for blocks, hidden in shapes]
+
+
+class TuningWatcher:
+    """Whoever wants to see a tuning at work overrides some of these."""
+
+    def began(self, what: str, study: Study, wanted: int) -> None:
+        """A study begins, or goes on."""
+
+    def changed(self, study: Study) -> None:
+        """A trial of it began or ended."""
+
+    def trained(self, number: int, epoch: object) -> None:
+        """A final training has done an epoch."""
+
+
+def tune(
+    task: GraphTask,
+    tuning: Tuning,
+    *,
+    run: RunDirectory,
+    executor: Executor | None = None,
+    workers: int = 1,
+    threads: int = 1,
+    device: str | torch.device = "auto",
+    watcher: TuningWatcher | None = None,
+) -> Result:
+    """Tune, and train what validation chooses with the final seeds.
+
+    Trials are kept in the run's journal: whatever is finished there is not done again.
+
+    Args:
+        task: What the network is for.
+        tuning: What to do.
+        run: Where everything is written.
+        executor: Where trials run; by default in processes of this machine.
+        workers: How many of them side by side.
+        threads: CPU threads of each.
+        device: Where they, and the final trainings, compute.
+        watcher: Told of what happens.
+    """
+    tuning.check()
+    device = find_device(str(device))
+    watcher, job = watcher or TuningWatcher(), tuning.search
+    own = executor or LocalExecutor(
+        {TASK: task}, workers=workers, device=str(device), threads=threads
+    )
+    began = time.monotonic()
+    with own:
+        chosen = _choose_shape(tuning, task, run, own, watcher)
+        searched = time.monotonic()
+        recipe = _tune_recipe(tuning, chosen, run, own, watcher)
+    recipe.save(run.path / RECIPE)
+    _forget_others(run, Final(shape=chosen, recipe=recipe))
+    tuned = time.monotonic()
+    result = train(
+        chosen.architecture,
+        task,
+        hidden=chosen.hidden,
+        recipe=recipe,
+        seeds=job.final_seeds,
+        device=device,
+        run=run,
+        on_epoch=watcher.trained,
+    )
+    update: dict[str, object] = {
+        "search_seconds": searched - began,
+        "tune_seconds": tuned - searched,
+    }
+    if tuning.architecture is None:
+        update |= {"strategy": job.strategy.name, "space": job.space.name}
+    result = result.model_copy(update=update).with_weights(result.model.state_dict())
+    run.write_json(RESULT, result)
+    return result
+
+
+class Shape(Record):
+    """What the grid chose.
+
+    Args:
+        architecture: The network.
+        hidden: Its hidden size.
+        val: Its mean validation.
+    """
+
+    architecture: Architecture
+    hidden: int
+    val: float
+
+
+class Final(Record):
+    """What the final trainings are of.
+
+    Args:
+        shape: The network.
+        recipe: How it is trained.
+    """
+
+    shape: Shape
+    recipe: Recipe
+
+
+def _forget_others(run: RunDirectory, final: Final) -> None:
+    """Final trainings of what is no longer the choice, after more trials, do not count."""
+    if run.has(FINAL) and run.read_record(FINAL, Final) != final:
+        run.remove(CHECKPOINT)
+    run.write_json(FINAL, final)
+
+
+def _choose_shape(
+    tuning: Tuning,
+    task: GraphTask,
+    run: RunDirectory,
+    executor: Executor,
+    watcher: TuningWatcher,
+) -> Shape:
+    """The best cell of the grid; where there is only one and nothing to search, that one."""
+    cells, job, given = tuning.cells(), tuning.search, tuning.architecture
+    for hidden in job.hidden:
+        check_hidden(hidden)
+    if given is not None and len(cells) == 1:
+        return Shape(architecture=given, hidden=job.hidden[0], val=0.0)
+    study = GridStudy(cells, run.path / JOURNAL)
+
+    def supply() -> tuple[int, Work] | None:
+        asked = study.ask()
+        watcher.changed(study)
+        if asked is None:
+            return None
+        number, cell = asked
+        if given is not None:
+            return number, TrainingWork(
+                task=TASK,
+                architecture=given,
+                hidden=cell["hidden"],
+                recipe=job.recipe,
+                seeds=tuple(range(job.trial_seed, job.trial_seed + tuning.trial_seeds)),
+            )
+        shape = {"blocks": (cell["blocks"],), "hidden": (cell["hidden"],)}
+        folder = run.path / CELLS / f"blocks-{cell['blocks']}-hidden-{cell['hidden']}"
+        return number, SearchWork(task=TASK, job=job.model_copy(update=shape), run=folder)
+
+    def shape_of(event: Done) -> Shape:
+        if given is None:
+            found = SearchOutcome.model_validate(event.outcome)
+            return Shape(architecture=found.architecture, hidden=found.hidden, val=found.val)
+        outcome = TrainingOutcome.model_validate(event.outcome)
+        hidden = next(row.values["hidden"] for row in study.rows() if row.number == event.number)
+        return Shape(architecture=given, hidden=hidden, val=outcome.mean_val)
+
+    def finished(event: Done | Failed) -> None:
+        if isinstance(event, Failed):
+            study.failed(event.number, event.reason)
+        else:
+            shape = shape_of(event)
+            study.done(event.number, shape.val, shape=shape.model_dump(mode="json"))
+        watcher.changed(study)
+
+    watcher.began("shapes", study, study.wanted)
+    executor.drive(supply, reported=lambda _: False, finished=finished)
+    if not study.complete:
+        reasons = "; ".join(sorted({row.reason for row in study.rows()}))
+        raise PdnasError(f"No shape of the grid could be tried on {task.name}: {reasons}")
+    return Shape.model_validate(study.best.user_attrs["shape"])
+
+
+def _tune_recipe(
+    tuning: Tuning, shape: Shape, run: RunDirectory, executor: Executor, watcher: TuningWatcher
+) -> Recipe:
+    """The recipe that trains a network best."""
+    job = tuning.search
+    if not tuning.trials:
+        return job.recipe
+    study = RecipeStudy(
+        shape.architecture,
+        job.recipe,
+        fields=tuning.fields,
+        trials=tuning.trials,
+        seeds=tuning.trial_seeds,
+        seed=job.trial_seed,
+        journal=run.path / JOURNAL,
+    )
+
+    def supply() -> tuple[int, Work] | None:
+        asked = study.ask()
+        watcher.changed(study)
+        if asked is None:
+            return None
+        return asked.number, TrainingWork(
+            task=TASK,
+            architecture=shape.architecture,
+            hidden=shape.hidden,
+            recipe=asked.recipe,
+            seeds=asked.seeds,
+        )
+
+    def finished(event: Done | Failed) -> None:
+        if isinstance(event, Failed):
+            study.failed(event.number, event.reason)
+        else:
+            outcome = TrainingOutcome.model_validate(event.outcome)
+            if outcome.pruned:
+                study.stopped(event.number)
+            else:
+                study.done(event.number, outcome.mean_val)
+        watcher.changed(study)
+
+    watcher.began("recipes", study, study.wanted)
+    executor.drive(
+        supply,
+        reported=lambda event: study.report(event.number, event.epoch, event.val),
+        finished=finished,
+    )
+    return study.best

@@ -1,0 +1,221 @@
+"""What can be done in another process: a training, or a search, and what is sent back."""
+
+import statistics
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pdnas.architecture import Architecture
+from pdnas.errors import DivergedError
+from pdnas.pipeline import Job, Pipeline, Watcher
+from pdnas.runs import SETTINGS, Record, RunDirectory
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
+from pdnas.training.fit import Epoch, read_test
+from pdnas.training.seeds import train_once
+
+RUNGS = (25, 50, 100, 200, 400)
+"""Epochs at which a training reports, and may be told to stop."""
+
+Report = Callable[[int, float], bool]
+"""Told an epoch and the best validation so far; whether to stop."""
+
+
+class Work(Record, ABC):
+    """A piece of work, small enough to be sent anywhere.
+
+    Args:
+        task: Which of the tasks that whoever works was given.
+        split_seed: Which split of the task's split's name; none: the task's own.
+    """
+
+    task: str
+    split_seed: int | None = None
+
+    def on_split(self, task: GraphTask) -> GraphTask:
+        """The task on the split of this work."""
+        if self.split_seed is None or self.split_seed == task.split.seed:
+            return task
+        return task.with_split(task.split.name, self.split_seed)
+
+    @abstractmethod
+    def do(self, task: GraphTask, report: Report) -> dict[str, Any]:
+        """Do it on a task that is on its device; what came out, as plain values."""
+
+
+class Trained(Record):
+    """What one training came to.
+
+    Args:
+        seed: Of the weights and the dropout.
+        val: Validation at the chosen epoch.
+        test: Test there, where it was to be read.
+        epoch: The chosen one.
+        epochs: How many were run.
+        seconds: How long they took.
+    """
+
+    seed: int
+    val: float
+    test: float | None
+    epoch: int
+    epochs: int
+    seconds: float
+
+
+class TrainingOutcome(Record):
+    """What the trainings of an architecture came to.
+
+    Args:
+        trainings: Seed by seed.
+        parameters: Number of weights.
+        split_sha256: Fingerprint of the split.
+        pruned: Whether the first was told to stop; then there is no other.
+    """
+
+    trainings: tuple[Trained, ...]
+    parameters: int
+    split_sha256: str
+    pruned: bool = False
+
+    @property
+    def mean_val(self) -> float:
+        """Mean validation of the trainings."""
+        return statistics.fmean(training.val for training in self.trainings)
+
+
+class TrainingWork(Work):
+    """Train an architecture with some seeds.
+
+    Args:
+        architecture: What.
+        hidden: Channels between its blocks.
+        recipe: How.
+        seeds: Of the trainings.
+        tested: Whether the test part is read; only where nothing is chosen any more.
+    """
+
+    architecture: Architecture
+    hidden: int
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    tested: bool = False
+
+    def do(
+        self, task: GraphTask, report: Report, is_late: Callable[[], bool] = lambda: False
+    ) -> dict[str, Any]:
+        """See :meth:`Work.do`; whoever has no more time ends it at any epoch, as if pruned."""
+        task = self.on_split(task)
+        trainings: list[Trained] = []
+        stopped = False
+        for seed in self.seeds:
+            best = 0.0
+
+            def stop(epoch: Epoch, first: bool = not trainings) -> bool:
+                nonlocal best, stopped
+                best = max(best, epoch.val)
+                if first and epoch.epoch + 1 in RUNGS:
+                    stopped = report(epoch.epoch + 1, best)
+                stopped = stopped or is_late()
+                return stopped
+
+            network, fit = train_once(
+                self.architecture,
+                task,
+                hidden=self.hidden,
+                recipe=self.recipe,
+                seed=seed,
+                stop=stop,
+            )
+            trained = Trained(
+                seed=seed,
+                val=fit.val,
+                test=read_test(network, task) if self.tested else None,
+                epoch=fit.epoch,
+                epochs=fit.epochs,
+                seconds=fit.seconds,
+            )
+            trainings.append(trained)
+            if stopped:
+                break
+        return TrainingOutcome(
+            trainings=tuple(trainings),
+            parameters=self.architecture.parameters(task, self.hidden),
+            split_sha256=task.split.sha256,
+            pruned=stopped,
+        ).model_dump(mode="json")
+
+
+class SearchOutcome(Record):
+    """What a search chose.
+
+    Args:
+        architecture: The choice.
+        hidden: Its hidden size.
+        parameters: Its number of weights.
+        split_sha256: Fingerprint of the split.
+        val: Mean validation of its brief trainings.
+        trials: How many brief trainings there were.
+        search_seconds: Time of the search.
+        candidate_seconds: Time that it took to choose among its candidates.
+        warnings: What went wrong, a sentence each.
+    """
+
+    architecture: Architecture
+    hidden: int
+    parameters: int
+    split_sha256: str
+    val: float
+    trials: int
+    search_seconds: float
+    candidate_seconds: float
+    warnings: tuple[str, ...]
+
+
+class SearchWork(Work):
+    """Search, and choose among the candidates by validation; the test part is not read.
+
+    Args:
+        job: The search.
+        run: The folder to write it to, where a search that was begun goes on; none: nowhere.
+    """
+
+    job: Job
+    run: Path | None = None
+
+    def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
+        task = self.on_split(task)
+        run = None
+        if self.run is not None:
+            known = (self.run / SETTINGS).is_file()
+            run = RunDirectory.open(self.run) if known else RunDirectory.create(self.run, "search")
+            if not known:
+                run.write_json(SETTINGS, self)
+        pipeline = Pipeline(self.job, task, run=run, watcher=Watcher(), started=time.monotonic())
+        chosen = pipeline.choose()
+        cells, trials = pipeline.progress.cells, pipeline.progress.trials
+        own = [
+            trial.val
+            for trial in trials
+            if (trial.architecture, trial.hidden) == (chosen.architecture, chosen.hidden)
+        ]
+        return SearchOutcome(
+            architecture=chosen.architecture,
+            hidden=chosen.hidden,
+            parameters=chosen.architecture.parameters(task, chosen.hidden),
+            split_sha256=task.split.sha256,
+            val=statistics.fmean(own),
+            trials=len(trials),
+            search_seconds=sum(cell.seconds for cell in cells),
+            candidate_seconds=sum(cell.refine_seconds for cell in cells)
+            + sum(trial.seconds for trial in trials),
+            warnings=tuple(warning for cell in cells for warning in cell.warnings),
+        ).model_dump(mode="json")
+
+
+def reason_of(error: BaseException) -> str:
+    """Why work failed, in a line."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, DivergedError) else f"{type(error).__name__}: {text}"
