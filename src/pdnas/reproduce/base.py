@@ -1,0 +1,240 @@
+"""What every table of the paper has: work to do, the paper's figures, a table and a picture."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import ValidationError
+
+from pdnas.errors import RunError, first_complaint
+from pdnas.registry import Registry
+from pdnas.reproduce.work import Leg, Legs, TableWork
+from pdnas.runs import Record, RunDirectory, Scores, environment
+from pdnas.tasks import GraphTask, load_task
+from pdnas.training.device import find_device
+from pdnas.tuning.executor import Done, Failed
+from pdnas.tuning.local import LocalExecutor
+
+RUNS = Path("runs")
+TASKS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
+"""The citation graphs, and how they are written."""
+
+
+class Figure(Record):
+    """What stands in a cell of a table.
+
+    Args:
+        scores: Test of all final trainings.
+        val: Validation of them.
+        groups: How many searches, or splits, they are of.
+        parameters: Mean number of weights.
+        choose_seconds: Mean time of the search.
+        tune_seconds: Mean time of the tuning.
+        train_seconds: Mean time of one final training.
+    """
+
+    scores: Scores
+    val: Scores
+    groups: int
+    parameters: float
+    choose_seconds: float
+    tune_seconds: float
+    train_seconds: float
+
+    @classmethod
+    def of(cls, legs: Sequence[Leg]) -> "Figure":
+        """Sum up the same network, or the same search, over searches or splits."""
+        test = [value for leg in legs for value in leg.test]
+        val = [value for leg in legs for value in leg.val]
+        count = len(legs)
+        return cls(
+            scores=Scores.of(test, count),
+            val=Scores.of(val, count),
+            groups=count,
+            parameters=sum(leg.parameters for leg in legs) / count,
+            choose_seconds=sum(leg.search_seconds for leg in legs) / count,
+            tune_seconds=sum(leg.tune_seconds for leg in legs) / count,
+            train_seconds=sum(leg.train_seconds for leg in legs) / len(test),
+        )
+
+    def __str__(self) -> str:
+        interval = self.scores.interval
+        span = f" [{100 * interval[0]:.2f}, {100 * interval[1]:.2f}]" if interval else ""
+        return f"{self.scores}{span} ({self.parameters / 1000:.1f}K)"
+
+
+Records = Mapping[str, Legs]
+"""What is done, by the key of the work."""
+
+
+class Table(ABC):
+    """A table of the paper."""
+
+    name: ClassVar[str]
+    split: ClassVar[str]
+    """Which split its tasks are on."""
+
+    @abstractmethod
+    def works(self, done: Records, *, quick: bool, searches: int) -> dict[str, TableWork]:
+        """What there is to do, by key, as far as what is done allows; all of it every time.
+
+        Args:
+            done: What is done.
+            quick: Whether a look is enough.
+            searches: How many searches of each kind.
+        """
+
+    @abstractmethod
+    def markdown(self, done: Records) -> str:
+        """Ours and the paper's figures."""
+
+    @abstractmethod
+    def draw(self, done: Records, path: Path) -> None:
+        """Write a picture of it."""
+
+
+TABLES: Registry[str, type[Table]] = Registry("table")
+
+
+def reproduce(
+    name: str,
+    folder: Path,
+    *,
+    quick: bool = False,
+    workers: int = 1,
+    threads: int = 1,
+    device: str = "auto",
+    data_root: str | Path | None = None,
+    searches: int = 3,
+    only: Sequence[str] = (),
+    on_done: "Watcher | None" = None,
+) -> Table:
+    """Do what a table needs and is not done yet, and write the table and the picture.
+
+    Args:
+        name: Of the table.
+        folder: Where everything is written; what is there is not done again.
+        quick: A small version of it, for a look.
+        workers: How many processes work side by side.
+        threads: CPU threads of each.
+        device: Where.
+        data_root: Where the data sets are.
+        searches: How many searches of each kind, with seeds from 0; one where it is quick.
+        only: Tasks to take, not all of them.
+        on_done: Told of what is done.
+    """
+    table, watcher = TABLES[name](), on_done or Watcher()
+    for task in only:
+        if task not in TASKS:
+            raise RunError(f"The table has no task '{task}'; it has {', '.join(TASKS)}.")
+    run = _folder(folder, name, quick=quick)
+    chosen = [task for task in TASKS if not only or task in only]
+    tasks: dict[str, GraphTask] = {
+        task: load_task(
+            task, split=table.split, split_seed=_first(table.split), data_root=data_root
+        )
+        for task in chosen
+    }
+    run.write_json("environment.json", environment(find_device(device), threads))
+    done, count = _read(run), 1 if quick else searches
+    with LocalExecutor(tasks, workers=workers, device=device, threads=threads) as executor:
+        running: set[str] = set()
+        failures: dict[str, str] = {}
+        keys: list[str] = []
+
+        def supply() -> tuple[int, TableWork] | None:
+            for key, work in table.works(done, quick=quick, searches=count).items():
+                if work.task in tasks and key not in {*done, *running, *failures}:
+                    running.add(key)
+                    keys.append(key)
+                    return len(keys) - 1, work
+            return None
+
+        def finished(event: Done | Failed) -> None:
+            key = keys[event.number]
+            running.discard(key)
+            if isinstance(event, Failed):
+                failures[key] = event.reason
+                watcher.failed(key, event.reason)
+                return
+            done[key] = Legs.model_validate(event.outcome)
+            run.write_json(RUNS / f"{key}.json", done[key])
+            watcher.done(key, done[key])
+
+        executor.drive(supply, reported=lambda _: False, finished=finished)
+    if failures:
+        key, reason = next(iter(failures.items()))
+        raise RunError(
+            f"{len(failures)} part(s) of the table failed, the first of them '{key}': {reason}; "
+            "what is done is kept, run the same command again."
+        )
+    note = "\n\n**Quick**: a small version of the table, for a look only.\n" if quick else "\n"
+    text = table.markdown(done) + note
+    (folder / "table.md").write_text(text, encoding="utf-8")
+    table.draw(done, folder / "picture.svg")
+    return table
+
+
+class Watcher:
+    """Whoever wants to see a table grow overrides these."""
+
+    def done(self, key: str, legs: Legs) -> None:
+        """A piece of work is done."""
+
+    def failed(self, key: str, reason: str) -> None:
+        """A piece of work failed."""
+
+
+def group(done: Records, task: str, row: str) -> list[Leg]:
+    """All networks of a row on a task, in the order of their splits and seeds."""
+    found = sorted(
+        (
+            (legs.split_seed or 0, legs.seed, leg)
+            for legs in done.values()
+            for leg in legs.legs
+            if legs.task == task and leg.row == row
+        ),
+        key=lambda entry: entry[:2],
+    )
+    return [leg for _, _, leg in found]
+
+
+def _first(split: str) -> int | None:
+    return None if split == "public" else 0
+
+
+def _folder(folder: Path, name: str, *, quick: bool) -> RunDirectory:
+    """The folder of a table, new or of the same table."""
+    settings = {"command": "reproduce", "table": name, "quick": quick}
+    place = folder / "settings.json"
+    if place.is_file():
+        if json.loads(place.read_text(encoding="utf-8")) != settings:
+            raise RunError(
+                f"The folder '{folder}' holds another table, or a quick one beside a whole one; "
+                "give another --output."
+            )
+    else:
+        try:
+            (folder / RUNS).mkdir(parents=True)
+        except OSError as error:
+            raise RunError(
+                f"The folder '{folder}' cannot be made ({error.strerror}); give an --output that "
+                "is not there yet and that you may write to."
+            ) from None
+        RunDirectory(folder).write_json("settings.json", settings)
+    return RunDirectory(folder)
+
+
+def _read(run: RunDirectory) -> dict[str, Legs]:
+    """What is done already."""
+    done = {}
+    for path in sorted((run.path / RUNS).glob("*.json")):
+        try:
+            done[path.stem] = Legs.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise RunError(
+                f"'{path}' is damaged: {first_complaint(error)}; delete it and run again."
+            ) from None
+    return done

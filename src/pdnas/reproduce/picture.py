@@ -1,0 +1,36 @@
+"""Pictures of tables, as SVG."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+COLORS = ("#0072b2", "#d55e00")
+"""Blue for what others say, vermilion for what was measured here: both kinds of color-blind
+people can tell them apart."""
+
+Dot = tuple[str, float, float]
+"""A row, its mean and its standard deviation."""
+
+
+def dots(panels: Mapping[str, Sequence[Dot]], title: str, path: Path) -> None:
+    """A panel of dots with error bars for each task, rows below each other."""
+    # Imported here: it takes a while, and only a finished table needs it.
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    rows = max(len(panel) for panel in panels.values())
+    figure = Figure(figsize=(4 * len(panels) + 2, 0.35 * rows + 1.5), layout="constrained")
+    FigureCanvasSVG(figure)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    names = list(dict.fromkeys(name for panel in panels.values() for name, _, _ in panel))
+    for place, (ax, (task, panel)) in enumerate(zip(axes, panels.items(), strict=True)):
+        for name, mean, std in panel:
+            quoted = "paper" in name.partition(",")[2] and "space" not in name
+            ax.errorbar(
+                mean, names.index(name), xerr=std, fmt="o", color=COLORS[not quoted], capsize=3
+            )
+        ax.set_title(task)
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.set_yticks(range(len(names)), names if place == 0 else [""] * len(names))
+        ax.grid(axis="x", alpha=0.3)
+    figure.suptitle(title)
+    figure.savefig(path, format="svg")
