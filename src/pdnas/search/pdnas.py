@@ -293,7 +293,7 @@ class PdnasSearch(Search):
         """One pass over the training part; the mean loss, still on the device."""
         task, recipe, losses = self.problem.task, self.problem.recipe, []
         for batch in self._train.shuffled():
-            value = training_loss(network, batch, task, recipe, gates=gates)
+            value = training_loss(network, batch, task, recipe, self.epoch, gates=gates)
             value.backward()
             self.weight_optimizer.step()
             for weight in network.parameters():
@@ -457,7 +457,7 @@ class PdnasSearch(Search):
         best = self.rate(architecture)
         try:
             for _ in range(self.settings.adapt_epochs):
-                train_epoch(network, self._train, task, optimizer, self.problem.recipe)
+                train_epoch(network, self._train, task, optimizer, self.problem.recipe, self.epoch)
                 now = self.rate(architecture)
                 best = max(best, now, key=lambda candidate: (candidate.val, -candidate.loss))
         finally:

@@ -80,7 +80,7 @@ def fit(
     best: Epoch | None = None
     best_weights: dict[str, Tensor] = {}
     for number in range(recipe.epochs):
-        train_loss = train_epoch(network, train, task, optimizer, recipe)
+        train_loss = train_epoch(network, train, task, optimizer, recipe, number)
         val_loss, metric = evaluate(network, val, task)
         # One transfer for all three figures of the epoch.
         figures = torch.stack([train_loss, val_loss, metric]).tolist()
@@ -110,13 +110,14 @@ def train_epoch(
     task: GraphTask,
     optimizer: torch.optim.Optimizer,
     recipe: Recipe,
+    epoch: int,
 ) -> Tensor:
     """One epoch of steps; the mean loss, still on the device."""
     network.train()
     losses = []
     for batch in batches.shuffled():
         optimizer.zero_grad(set_to_none=True)
-        value = training_loss(network, batch, task, recipe)
+        value = training_loss(network, batch, task, recipe, epoch)
         value.backward()
         optimizer.step()
         losses.append(value.detach())
@@ -124,7 +125,7 @@ def train_epoch(
 
 
 def training_loss(
-    network: nn.Module, batch: Batch, task: GraphTask, recipe: Recipe, **inputs: Any
+    network: nn.Module, batch: Batch, task: GraphTask, recipe: Recipe, epoch: int, **inputs: Any
 ) -> Tensor:
     """What a step lowers: the loss on the labels and, with several copies, their disagreement.
 
@@ -133,16 +134,17 @@ def training_loss(
         batch: What the step sees.
         task: What the loss is.
         recipe: How many copies, and how they are made and compared.
+        epoch: When; disagreement hardly counts at first, lest the network be sure too early.
         inputs: What else the network takes.
     """
     copies = batch.repeated(recipe.copies)
     x = drop_nodes(copies.x, recipe.node_dropout)
     output = network(x, copies.adjacency, **inputs)
     value = loss(copies.select(output), copies.y, task.kind)
-    if recipe.copies > 1 and recipe.consistency > 0:
+    weight = recipe.consistency_at(epoch)
+    if weight > 0:
         answers = output.unflatten(0, (recipe.copies, -1))  # [S, N, C]
-        disagreement = consistency_loss(answers, task.kind, recipe.sharpening)
-        value = value + recipe.consistency * disagreement
+        value = value + weight * consistency_loss(answers, task.kind, recipe.sharpening)
     return value
 
 

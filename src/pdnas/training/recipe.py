@@ -32,6 +32,9 @@ class Recipe(BaseModel):
     consistency: float = Field(
         1.0, ge=0, description="Weight of the copies' distance from their common answer."
     )
+    consistency_warm_up: int = Field(
+        100, ge=0, description="Epochs in which that weight grows from 0 to its value."
+    )
     sharpening: float = Field(
         0.5, gt=0, le=1, description="Temperature of that answer; the lower, the surer."
     )
@@ -50,6 +53,12 @@ class Recipe(BaseModel):
             )
         kind = torch.optim.Adam if self.optimizer == "adam" else torch.optim.AdamW
         return kind(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+
+    def consistency_at(self, epoch: int) -> float:
+        """The weight of the copies' disagreement at an epoch."""
+        if self.copies == 1:
+            return 0.0
+        return self.consistency * min(1.0, (epoch + 1) / max(1, self.consistency_warm_up))
 
     def score(self, *, metric: float, loss: float) -> tuple[float, float]:
         """What is compared to pick an epoch; higher is better."""
@@ -107,9 +116,14 @@ RECIPES.register("gat")(
     )
 )
 RECIPES.register("sage")(Recipe())
-# Consistency training after GRAND, with the values that served best on Cora.
-RECIPES.register("consistency")(
-    Recipe(node_dropout=0.5, copies=4, consistency=1.0, sharpening=0.5, epochs=1000, patience=200)
+# Consistency training after GRAND: a start for any graph, and what suits CiteSeer and PubMed.
+CONSISTENCY = Recipe(node_dropout=0.5, copies=4, sharpening=0.3, epochs=1000, patience=200)
+RECIPES.register("consistency")(CONSISTENCY)
+RECIPES.register("consistency-light")(
+    CONSISTENCY.changed(copies=2, consistency=0.7, input_dropout=0.0, dropout=0.2)
+)
+RECIPES.register("consistency-strong")(
+    CONSISTENCY.changed(lr=0.05, consistency=1.5, sharpening=0.2, input_dropout=0.6, dropout=0.8)
 )
 
 

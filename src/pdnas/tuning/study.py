@@ -17,7 +17,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from pdnas.architecture import Architecture
-from pdnas.training import Recipe
+from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.ranges import suggest
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -27,6 +27,9 @@ FIRST = 10
 
 UNPRUNED = 5
 """Trials that are never stopped early: the others are compared with them."""
+
+KNOWN = ("consistency", "consistency-light", "consistency-strong")
+"""Recipes whose values are tried first, after the one that there is already."""
 
 FINALISTS = 3
 """Recipes that are tried a second time, with other seeds and to the end: one trial is luck."""
@@ -166,8 +169,9 @@ class Ask:
 class RecipeStudy(Study):
     """Which recipe trains an architecture best, by Optuna's TPE.
 
-    The first trial is the recipe that there is already. When all trials are done, the best few are
-    tried again with other seeds, and the one with the best mean is chosen.
+    The first trial is the recipe that there is already, the next are some known ones. When all
+    trials are done, the best few are tried again with other seeds, and the one with the best mean
+    is chosen.
 
     Args:
         architecture: What is trained.
@@ -227,6 +231,9 @@ class RecipeStudy(Study):
                 constant_liar=True,
                 seed=(self._seed + place) % 2**32,
             )
+        if 0 < place <= len(KNOWN):
+            known = RECIPES[KNOWN[place - 1]].model_dump()
+            self._study.enqueue_trial({name: known[name] for name in self._fields})
         trial = self._ask(sampler)
         recipe = suggest(trial, self._base, self._fields, self._architecture)
         if place == 0:
@@ -283,11 +290,11 @@ class GridStudy(Study):
         cell = next((cell for cell in self._cells if cell not in asked), None)
         if cell is None:
             return None
-        self._study.enqueue_trial(cell)
+        self._study.enqueue_trial(cell, skip_if_exists=True)
         trial = self._ask(RandomSampler())
         for name in cell:
             trial.suggest_categorical(name, sorted({other[name] for other in self._cells}))
-        return trial.number, cell
+        return trial.number, dict(trial.params)
 
     @property
     def best(self) -> FrozenTrial:
