@@ -42,11 +42,12 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.batching import Batches
 from pdnas.training.device import find_device
-from pdnas.training.fit import DIGITS, Epoch, Fit, evaluate, read_test
+from pdnas.training.epochs import evaluate
+from pdnas.training.fit import DIGITS, Epoch, Fit, read_test
 from pdnas.training.seeds import Training, sum_up, train_once
 
-RUNGS = (25, 50, 100)
-"""Epochs at which a candidate must keep up with those before it."""
+RUNGS = (1 / 16, 1 / 8, 1 / 4)
+"""Parts of a training after which a candidate must keep up with those before it."""
 
 KEEP_UP = 3
 """It must be as good there as the worst of so many best ones."""
@@ -65,6 +66,9 @@ TIMED = 5
 
 FEWEST = 10
 """Epochs without which neither a search nor a training is worth its name."""
+
+CHANGES = 100
+"""Changes of a candidate that are looked at before it is said that all were tried."""
 
 MANY = 10_000
 """More seeds or candidates than anyone means to ask for."""
@@ -88,6 +92,7 @@ class Job(Record):
         seed: Of the search, and the first of the final trainings.
         seeds: How many final trainings.
         candidates: How many architectures of each search are trained to choose among them.
+        mutations: How many changes of the best of these are trained, each of one choice.
         tune: How many recipes to try for the network found; 0: the recipe stays as it is.
         controls: What the network found is compared with: ``random``, or baselines' names.
         max_parameters: How many weights a network may have.
@@ -102,6 +107,7 @@ class Job(Record):
     seed: int = 0
     seeds: int = 3
     candidates: int = 6
+    mutations: int = 6
     tune: int = 0
     controls: tuple[str, ...] = ("random", "gcn", "gat")
     max_parameters: int | None = None
@@ -126,8 +132,9 @@ class Job(Record):
         for name, count in (("--seeds", self.seeds), ("--candidates", self.candidates)):
             if not 1 <= count <= MANY:
                 raise SearchError(f"{name} is {count}; give 1 to {MANY}.")
-        if not 0 <= self.tune <= MANY:
-            raise SearchError(f"--tune is {self.tune}; give 0 to {MANY}.")
+        for name, count in (("--mutations", self.mutations), ("--tune", self.tune)):
+            if not 0 <= count <= MANY:
+                raise SearchError(f"{name} is {count}; give 0 to {MANY}.")
         if len(set(self.controls)) < len(self.controls):
             raise SearchError(f"--controls has {list(self.controls)}; name each of them once.")
         for name in self.controls:
@@ -430,8 +437,8 @@ class Pipeline:
         costs = [_measure(problem, job) for problem in self._problems]
         step = sum(search for search, _ in costs)
         training = statistics.fmean(training for _, training in costs)
-        count = job.candidates * len(costs) + FINALISTS
-        trials = training * count * min(job.recipe.epochs, RUNGS[-1])
+        count = job.candidates * len(costs) + job.mutations + FINALISTS
+        trials = training * count * math.ceil(RUNGS[-1] * job.recipe.epochs)
         whole_training = training * job.recipe.epochs
         tuning = TUNE_TRAININGS * job.tune * whole_training
         final = whole_training * job.seeds * (1 + len(job.controls))
@@ -553,26 +560,49 @@ class Pipeline:
     def _try_candidates(self) -> None:
         """Train the candidates briefly, each only for as long as it keeps up with the others.
 
-        The best of them are then trained a second time.
+        The same goes for changes of the best of them. The best of all are then trained a second
+        time.
         """
-        if self.progress.finals:
-            return
-        queue = self._queue()
-        repeats = min(FINALISTS, len(queue)) if len(queue) > 1 else 0
-        for number in range(len(self.progress.trials), len(queue) + repeats):
-            if number and self._is_late(CANDIDATE_SHARE):
+        while not self.progress.finals and (following := self._following()) is not None:
+            if self.progress.trials and self._is_late(CANDIDATE_SHARE):
                 return
-            if number < len(queue):
-                cell, candidate = queue[number]
-                earlier = [trial.rungs for trial in self.progress.trials]
-                self._try(candidate, cell.hidden, self.job.trial_seed, Race(earlier))
-            else:
-                first = sorted(self.progress.trials[: len(queue)], key=lambda trial: -trial.val)
-                again = first[number - len(queue)]
-                candidate = Candidate(
-                    architecture=again.architecture, val=again.shared_val, loss=0.0
-                )
-                self._try(candidate, again.hidden, self.job.trial_seed + 1, Race([]))
+            self._try(*following)
+
+    def _following(self) -> "tuple[Architecture, int, float | None, int, Race] | None":
+        """What to train next: architecture, hidden size, estimate, seed and race; none: enough."""
+        job, epochs, queue = self.job, self.job.recipe.epochs, self._queue()
+        first = [trial for trial in self.progress.trials if trial.seed == job.trial_seed]
+        race = Race([trial.rungs for trial in first], epochs)
+        if len(first) < len(queue):
+            cell, candidate = queue[len(first)]
+            return candidate.architecture, cell.hidden, candidate.val, job.trial_seed, race
+        leaders = sorted(first, key=lambda trial: -trial.val)
+        repeated = len(self.progress.trials) - len(first)
+        if len(first) < len(queue) + job.mutations and not repeated:
+            changed = self._change(leaders[0])
+            if changed is not None:
+                return changed, leaders[0].hidden, None, job.trial_seed, race
+        if len(first) > 1 and repeated < min(FINALISTS, len(first)):
+            again = leaders[repeated]
+            estimate = again.shared_val
+            return again.architecture, again.hidden, estimate, job.trial_seed + 1, Race([], epochs)
+        return None
+
+    def _change(self, trial: Trial) -> Architecture | None:
+        """An architecture that differs in one choice and was not tried; none if none is found."""
+        tried = {(other.architecture, other.hidden) for other in self.progress.trials}
+        generator = torch.Generator().manual_seed(self.job.seed + len(self.progress.trials))
+        problem = self._problem(trial)
+        for _ in range(CHANGES):
+            changed = problem.neighbor(trial.architecture, generator)
+            if (changed, trial.hidden) not in tried:
+                return changed
+        return None
+
+    def _problem(self, trial: Trial) -> Problem:
+        """The cell of the grid that a trial is of."""
+        shape = trial.architecture.num_blocks, trial.hidden
+        return next(p for p in self._problems if (p.num_blocks, p.hidden) == shape)
 
     def _queue(self) -> list[tuple[Cell, Candidate]]:
         """The candidates of all searches: the first of each, then the second of each, and so on."""
@@ -584,7 +614,14 @@ class Pipeline:
         ranked.sort(key=lambda entry: entry[:2])
         return [(cell, candidate) for _, _, cell, candidate in ranked]
 
-    def _try(self, candidate: Candidate, hidden: int, seed: int, race: "Race") -> None:
+    def _try(
+        self,
+        architecture: Architecture,
+        hidden: int,
+        estimate: float | None,
+        seed: int,
+        race: "Race",
+    ) -> None:
         """Train a candidate, and write down what came of it."""
         number = len(self.progress.trials)
         lines: list[dict[str, Any]] = []
@@ -594,17 +631,15 @@ class Pipeline:
             self.watcher.trained(f"candidate {number + 1}", epoch)
 
         try:
-            network, outcome = self._train_briefly(
-                candidate.architecture, hidden, seed, watch, race
-            )
+            network, outcome = self._train_briefly(architecture, hidden, seed, watch, race)
         except DivergedError as error:
             self.watcher.noted(f"Candidate {number + 1} is given up: {error}")
             network, outcome = None, Fit(epoch=0, val=0.0, epochs=len(lines), seconds=0.0)
         trial = Trial(
-            architecture=candidate.architecture,
+            architecture=architecture,
             hidden=hidden,
             seed=seed,
-            shared_val=candidate.val,
+            shared_val=estimate,
             val=outcome.val,
             epoch=outcome.epoch,
             epochs=outcome.epochs,
@@ -727,8 +762,7 @@ class Pipeline:
 
     def _controls(self) -> dict[str, Architecture]:
         """A random architecture of the chosen shape, and the baselines."""
-        shape = self.chosen.architecture.num_blocks, self.chosen.hidden
-        problem = next(p for p in self._problems if (p.num_blocks, p.hidden) == shape)
+        problem = self._problem(self.chosen)
         generator = torch.Generator().manual_seed(self.job.seed)
         return {
             name: problem.sample(generator) if name == "random" else BASELINES[name].architecture
@@ -901,10 +935,11 @@ class Race:
 
     Args:
         others: The best validation of each earlier training at the epochs that it reached.
+        epochs: Of a whole training.
     """
 
-    def __init__(self, others: Sequence[tuple[float, ...]]) -> None:
-        self._others = others
+    def __init__(self, others: Sequence[tuple[float, ...]], epochs: int) -> None:
+        self._others, self._epochs = others, epochs
         self._best = 0.0
         self.rungs: tuple[float, ...] = ()
 
@@ -912,7 +947,7 @@ class Race:
         """Whether so many others were better at this epoch that the training may end."""
         self._best = max(self._best, epoch.val)
         place = len(self.rungs)
-        if place == len(RUNGS) or epoch.epoch + 1 < RUNGS[place]:
+        if place == len(RUNGS) or epoch.epoch + 1 < RUNGS[place] * self._epochs:
             return False
         self.rungs = (*self.rungs, self._best)
         reached = sorted(
@@ -999,8 +1034,12 @@ def _line(epoch: SearchEpoch) -> dict[str, Any]:
 
 def _rank_correlation(trials: Sequence[Trial]) -> float | None:
     """Spearman's correlation of estimate and training; none where it would say nothing."""
-    trials = [trial for trial in trials if trial.seed == trials[0].seed]
-    shared, trained = [trial.shared_val for trial in trials], [trial.val for trial in trials]
-    if len(trials) < 5 or len(set(shared)) == 1 or len(set(trained)) == 1:
+    rated = [
+        (trial.shared_val, trial.val)
+        for trial in trials
+        if trial.seed == trials[0].seed and trial.shared_val is not None
+    ]
+    shared, trained = [pair[0] for pair in rated], [pair[1] for pair in rated]
+    if len(rated) < 5 or len(set(shared)) == 1 or len(set(trained)) == 1:
         return None
     return round(float(spearmanr(shared, trained).statistic), DIGITS)

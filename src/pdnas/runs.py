@@ -110,7 +110,7 @@ class Trial(Record):
         architecture: What was trained.
         hidden: Its hidden size.
         seed: Of the training; the best are trained with a second one.
-        shared_val: What the search had estimated of it.
+        shared_val: What the search had estimated of it; none if it is a change of another.
         val: Validation at its best epoch.
         epoch: That epoch.
         epochs: How many it was trained for.
@@ -121,7 +121,7 @@ class Trial(Record):
     architecture: Architecture
     hidden: int
     seed: int
-    shared_val: float
+    shared_val: float | None
     val: float
     epoch: int
     epochs: int

@@ -78,6 +78,8 @@ class Command:
     """weights that the network may have at most"""
     candidates: int = 6
     """architectures of each search that are trained to choose among them"""
+    mutations: int = 6
+    """changes of the best of these, of one choice each, that are trained too"""
     tune: int = 0
     """recipes to try for the network found before the final trainings; 0: none"""
     controls: Annotated[
@@ -126,6 +128,7 @@ class Command:
             seed=self.seed,
             seeds=self.seeds,
             candidates=self.candidates,
+            mutations=self.mutations,
             tune=self.tune,
             controls=self.controls,
             max_parameters=self.max_parameters,

@@ -94,6 +94,8 @@ class Command:
     """weights that a network may have at most"""
     candidates: int = 6
     """architectures of each search that are trained to choose among them"""
+    mutations: int = 6
+    """changes of the best of these, of one choice each, that are trained too"""
     trials: int = 30
     """recipes to try; the best three are tried again"""
     trial_seeds: int = 2
@@ -159,6 +161,7 @@ class Command:
             seed=self.seed,
             seeds=self.seeds,
             candidates=self.candidates,
+            mutations=self.mutations,
             max_parameters=self.max_parameters,
         )
         return Tuning(

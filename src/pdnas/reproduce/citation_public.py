@@ -34,11 +34,11 @@ PAPER = {
 ROWS = (
     "gcn",
     "gat",
-    "random, paper space",
+    "random, same cost as pdnas, paper space",
     "pdnas, paper space",
     "gcn, recipe of pdnas, extended space",
     "gat, recipe of pdnas, extended space",
-    "random, extended space",
+    "random, same cost as pdnas, extended space",
     "pdnas, extended space",
 )
 

@@ -11,7 +11,7 @@ Dot = tuple[str, float, float]
 """A row, its mean and its standard deviation."""
 
 
-def dots(panels: Mapping[str, Sequence[Dot]], title: str, path: Path) -> None:
+def dots(panels: Mapping[str, Sequence[Dot]], title: str, path: Path, *, log: bool = False) -> None:
     """A panel of dots with error bars for each task, rows below each other."""
     # Imported here: it takes a while, and only a finished table needs it.
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -24,11 +24,12 @@ def dots(panels: Mapping[str, Sequence[Dot]], title: str, path: Path) -> None:
     names = list(dict.fromkeys(name for panel in panels.values() for name, _, _ in panel))
     for place, (ax, (task, panel)) in enumerate(zip(axes, panels.items(), strict=True)):
         for name, mean, std in panel:
-            quoted = "paper" in name.partition(",")[2] and "space" not in name
+            quoted = "the paper" in name
             ax.errorbar(
                 mean, names.index(name), xerr=std, fmt="o", color=COLORS[not quoted], capsize=3
             )
         ax.set_title(task)
+        ax.set_xscale("log" if log else "linear")
         ax.set_ylim(len(names) - 0.5, -0.5)
         ax.set_yticks(range(len(names)), names if place == 0 else [""] * len(names))
         ax.grid(axis="x", alpha=0.3)

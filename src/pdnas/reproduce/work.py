@@ -239,7 +239,7 @@ class SearchedWork(TableWork):
         val, architecture, hidden = best
         recipe, tune_seconds = tuned(architecture, task, hidden, job.recipe, self.trials, self.seed)
         return self.finish(
-            f"random, {job.space.name} space",
+            f"random, same cost as {self.row}",
             task,
             architecture,
             hidden=hidden,

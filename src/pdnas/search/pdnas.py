@@ -36,7 +36,8 @@ from pdnas.supernet.relaxation import (
 )
 from pdnas.supernet.router import Gating
 from pdnas.training.batching import Batches
-from pdnas.training.fit import DIGITS, evaluate, train_epoch, training_loss
+from pdnas.training.epochs import evaluate, train_epoch, training_loss
+from pdnas.training.fit import DIGITS
 from pdnas.training.metrics import loss, score
 
 Estimator = Literal["scaled", "straight-through", "additive"]
@@ -292,8 +293,9 @@ class PdnasSearch(Search):
     def _step_weights(self, network: GraphNetwork, gates: Tensor | None) -> Tensor:
         """One pass over the training part; the mean loss, still on the device."""
         task, recipe, losses = self.problem.task, self.problem.recipe, []
+        consistency = recipe.consistency_at(self.epoch)
         for batch in self._train.shuffled():
-            value = training_loss(network, batch, task, recipe, self.epoch, gates=gates)
+            value = training_loss(network, batch, task, recipe, consistency, gates=gates)
             value.backward()
             self.weight_optimizer.step()
             for weight in network.parameters():
@@ -453,11 +455,12 @@ class PdnasSearch(Search):
         """What a few epochs of training make of the shared weights, which stay as they are."""
         network, task = self.supernet.network(architecture), self.problem.task
         shared = {name: weight.clone() for name, weight in network.state_dict().items()}
-        optimizer = self.problem.recipe.make_optimizer(network.parameters())
+        recipe = self.problem.recipe
+        optimizer = recipe.make_optimizer(network.parameters())
         best = self.rate(architecture)
         try:
             for _ in range(self.settings.adapt_epochs):
-                train_epoch(network, self._train, task, optimizer, self.problem.recipe, self.epoch)
+                train_epoch(network, self._train, task, optimizer, recipe, recipe.consistency)
                 now = self.rate(architecture)
                 best = max(best, now, key=lambda candidate: (candidate.val, -candidate.loss))
         finally:

@@ -93,6 +93,44 @@ class Problem:
         gates = torch.rand(self.num_blocks, self.num_blocks, generator=generator)
         return self.shrink(architecture, torch.rand(shape, generator=generator), gates)
 
+    def neighbor(self, architecture: Architecture, generator: Generator) -> Architecture:
+        """The architecture with one choice changed at random: an op, or a gate; it fits too.
+
+        Changes that change nothing do not count. Where no other is found, it is the same.
+        """
+        last, before = self.num_blocks - 1, self.space.plain(architecture)
+        choices: list[tuple[int, str] | tuple[int, int]] = [
+            (number, slot)
+            for number in range(self.num_blocks)
+            for slot in SLOTS
+            if len(self.space.candidates(slot, last=number == last)) > 1
+        ]
+        choices += self.space.possible_gates(self.num_blocks)
+        for _ in range(TRIES if choices else 0):
+            place = choices[int(torch.randint(len(choices), (), generator=generator))]
+            changed = self.space.plain(self._changed(before, place, generator))
+            if changed != before and self.fits(changed):
+                return changed
+        return before
+
+    def _changed(
+        self,
+        architecture: Architecture,
+        place: tuple[int, str] | tuple[int, int],
+        generator: Generator,
+    ) -> Architecture:
+        """The architecture with another op in a slot of a block, or with a gate turned."""
+        number, slot = place
+        if isinstance(slot, int):
+            gates = set(architecture.gates) ^ {(number, slot)}
+            return architecture.model_copy(update={"gates": tuple(sorted(gates))})
+        spec, blocks = architecture.blocks[number], list(architecture.blocks)
+        names = self.space.candidates(slot, last=number == self.num_blocks - 1)
+        others = [name for name in names if name != getattr(spec, slot)]
+        name = others[int(torch.randint(len(others), (), generator=generator))]
+        blocks[number] = spec.model_copy(update={slot: name})
+        return architecture.model_copy(update={"blocks": tuple(blocks)})
+
     def shrink(
         self, architecture: Architecture, op_probs: Tensor, gate_probs: Tensor
     ) -> Architecture:

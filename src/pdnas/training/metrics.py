@@ -24,10 +24,11 @@ def loss(logits: Tensor, y: Tensor, kind: Kind) -> Tensor:
 def score(logits: Tensor, y: Tensor, kind: Kind, metric: Metric) -> Tensor:
     """The metric, between 0 and 1, as a tensor on the logits' device; shapes as in :func:`loss`."""
     if kind == "single-label":
-        classes = logits.size(1)
         if metric == "accuracy":
-            return tm.multiclass_accuracy(logits, y, classes, average="micro", validate_args=False)
-        return tm.multiclass_f1_score(logits, y, classes, average="macro", validate_args=False)
+            return (logits.argmax(dim=1) == y).float().mean()
+        return tm.multiclass_f1_score(
+            logits, y, logits.size(1), average="macro", validate_args=False
+        )
     if kind == "multi-label":
         return tm.multilabel_f1_score(
             logits.sigmoid(),

@@ -45,17 +45,34 @@ class Recipe(BaseModel):
     )
     batch_graphs: int = Field(2, ge=1, description="Graphs per step where there are several.")
 
-    def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """The optimizer for these parameters."""
+    def make_optimizer(
+        self, parameters: Iterable[nn.Parameter], *, recorded: bool = False
+    ) -> torch.optim.Optimizer:
+        """The optimizer for these parameters.
+
+        Args:
+            parameters: Of the network.
+            recorded: Whether its steps are to be recorded as a CUDA graph.
+        """
         if self.optimizer == "sgd":
             return torch.optim.SGD(
                 parameters, lr=self.lr, momentum=0.9, weight_decay=self.weight_decay, fused=True
             )
         kind = torch.optim.Adam if self.optimizer == "adam" else torch.optim.AdamW
-        return kind(parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+        return kind(
+            parameters,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            fused=True,
+            capturable=recorded,
+        )
 
     def consistency_at(self, epoch: int) -> float:
-        """The weight of the copies' disagreement at an epoch."""
+        """The weight of the copies' disagreement at an epoch.
+
+        It grows over the first epochs: a network that agrees with itself too early is sure of
+        whatever it happens to say.
+        """
         if self.copies == 1:
             return 0.0
         return self.consistency * min(1.0, (epoch + 1) / max(1, self.consistency_warm_up))

@@ -1,0 +1,193 @@
+"""An epoch of a training: step by step, or recorded once and replayed on a GPU."""
+
+import copy
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pdnas.tasks import GraphTask
+from pdnas.training.batching import Batch, Batches
+from pdnas.training.consistency import consistency_loss, drop_nodes
+from pdnas.training.metrics import loss, score
+from pdnas.training.recipe import Recipe
+
+WARM_UP = 3
+"""Epochs before the recording, in which libraries make what they make only once."""
+
+WORTHWHILE = 20
+"""Epochs from which a recording pays."""
+
+
+class Epochs:
+    """Trains a network on one part of a task and looks at another, an epoch at a time.
+
+    Args:
+        network: On the device of the task.
+        task: What to learn.
+        recipe: How.
+        optimizer: Of the network's weights.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        task: GraphTask,
+        recipe: Recipe,
+        optimizer: torch.optim.Optimizer,
+    ) -> None:
+        self._network, self._task, self._recipe = network, task, recipe
+        self._optimizer = optimizer
+        self._train = Batches(task, "train", recipe.batch_graphs)
+        self._val = Batches(task, "val")
+
+    def __call__(self, epoch: int) -> Tensor:
+        """Do an epoch: training loss, validation loss and metric, ``[3]``, on the device."""
+        return self._do(self._recipe.consistency_at(epoch))
+
+    def _do(self, consistency: float | Tensor) -> Tensor:
+        network, task = self._network, self._task
+        train_loss = train_epoch(
+            network, self._train, task, self._optimizer, self._recipe, consistency
+        )
+        val_loss, metric = evaluate(network, self._val, task)
+        return torch.stack([train_loss, val_loss, metric])
+
+
+class RecordedEpochs(Epochs):
+    """The same, recorded as a CUDA graph: hundreds of launches become one.
+
+    What the recording itself does to weights, optimizer and random state is undone.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        task: GraphTask,
+        recipe: Recipe,
+        optimizer: torch.optim.Optimizer,
+    ) -> None:
+        super().__init__(network, task, recipe, optimizer)
+        device = task.graphs[0].y.device
+        self._consistency = torch.zeros((), device=device)
+        weights = copy.deepcopy(network.state_dict())
+        random = torch.cuda.get_rng_state(device)
+        try:
+            side = torch.cuda.Stream(device)
+            side.wait_stream(torch.cuda.current_stream(device))
+            with torch.cuda.stream(side):
+                for _ in range(WARM_UP):
+                    self._do(self._consistency)
+            torch.cuda.current_stream(device).wait_stream(side)
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+                self._figures = self._do(self._consistency)
+        finally:
+            network.load_state_dict(weights)
+            for state in optimizer.state.values():
+                for tensor in state.values():
+                    tensor.zero_()
+            torch.cuda.set_rng_state(random, device)
+
+    def __call__(self, epoch: int) -> Tensor:
+        self._consistency.fill_(self._recipe.consistency_at(epoch))
+        self._graph.replay()
+        return self._figures
+
+
+def make_epochs(network: nn.Module, task: GraphTask, recipe: Recipe) -> Epochs:
+    """Epochs of a training, recorded where that is possible and pays."""
+    is_recordable = (
+        task.graphs[0].y.device.type == "cuda"
+        and task.split.unit == "node"
+        and (task.kind, task.metric) == ("single-label", "accuracy")
+        and recipe.epochs >= WORTHWHILE
+    )
+    if is_recordable:
+        optimizer = recipe.make_optimizer(network.parameters(), recorded=True)
+        try:
+            return RecordedEpochs(network, task, recipe, optimizer)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            warnings.warn(f"A training is not recorded: {reason}", RuntimeWarning, stacklevel=2)
+    return Epochs(network, task, recipe, recipe.make_optimizer(network.parameters()))
+
+
+def train_epoch(
+    network: nn.Module,
+    batches: Batches,
+    task: GraphTask,
+    optimizer: torch.optim.Optimizer,
+    recipe: Recipe,
+    consistency: float | Tensor,
+) -> Tensor:
+    """One epoch of steps; the mean loss, still on the device.
+
+    Args:
+        network: What is trained.
+        batches: What the steps see.
+        task: What the loss is.
+        optimizer: Of the network's weights.
+        recipe: How.
+        consistency: The weight of the copies' disagreement now.
+    """
+    network.train()
+    losses = []
+    for batch in batches.shuffled():
+        optimizer.zero_grad(set_to_none=True)
+        value = training_loss(network, batch, task, recipe, consistency)
+        value.backward()
+        optimizer.step()
+        losses.append(value.detach())
+    return torch.stack(losses).mean()
+
+
+def training_loss(
+    network: nn.Module,
+    batch: Batch,
+    task: GraphTask,
+    recipe: Recipe,
+    consistency: float | Tensor,
+    **inputs: Any,
+) -> Tensor:
+    """What a step lowers: the loss on the labels and, with several copies, their disagreement.
+
+    Args:
+        network: Called as ``network(x, adjacency, **inputs)``.
+        batch: What the step sees.
+        task: What the loss is.
+        recipe: How many copies, and how they are made and compared.
+        consistency: The weight of the disagreement now, see :meth:`Recipe.consistency_at`.
+        inputs: What else the network takes.
+    """
+    copies = batch.repeated(recipe.copies)
+    x = drop_nodes(copies.x, recipe.node_dropout)
+    output = network(x, copies.adjacency, **inputs)
+    value = loss(copies.select(output), copies.y, task.kind)
+    if recipe.copies > 1 and recipe.consistency > 0:
+        answers = output.unflatten(0, (recipe.copies, -1))  # [S, N, C]
+        value = value + consistency * consistency_loss(answers, task.kind, recipe.sharpening)
+    return value
+
+
+@torch.no_grad()
+def evaluate(
+    network: nn.Module, batches: Batches, task: GraphTask, **inputs: Any
+) -> tuple[Tensor, Tensor]:
+    """Loss and metric of a part, as tensors on the device, without dropout.
+
+    Args:
+        network: Called as ``network(x, adjacency, **inputs)``.
+        batches: The part.
+        task: What the loss and the metric are.
+        inputs: What else the network takes.
+    """
+    network.eval()
+    outputs = [
+        (batch.select(network(batch.x, batch.adjacency, **inputs)), batch.y)
+        for batch in batches.in_order()
+    ]
+    logits = torch.cat([output for output, _ in outputs])
+    y = torch.cat([labels for _, labels in outputs])
+    return loss(logits, y, task.kind), score(logits, y, task.kind, task.metric)
