@@ -9,7 +9,7 @@ from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import GivenWork, SearchedWork, TableWork
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES
-from pdnas.training import RECIPES
+from pdnas.training import RECIPES, Recipe
 
 PAPER = {
     "GAT, as the paper quotes it": {
@@ -57,7 +57,7 @@ class CitationPublic(Table):
         quick: bool,
         searches: int,
     ) -> dict[str, TableWork]:
-        seeds, trials = (2, 2) if quick else (10, 30)
+        seeds, trials = (2, 1) if quick else (10, 20)
         works: dict[str, TableWork] = {}
         for seed in range(searches):
             for task in reversed(TASKS):  # the slowest first
@@ -73,7 +73,7 @@ class CitationPublic(Table):
                     )
         for task in TASKS:
             for name in ("gcn", "gat"):
-                recipe = RECIPES[name].changed(epochs=50) if quick else RECIPES[name]
+                recipe = RECIPES[name].changed(epochs=30) if quick else RECIPES[name]
                 works[f"{task}-{name}"] = GivenWork(
                     task=task,
                     row=name,
@@ -119,8 +119,14 @@ class CitationPublic(Table):
 def _job(space: str, *, quick: bool) -> Job:
     recipe, strategy = RECIPES["consistency"], PRESETS["default"]
     if quick:
-        recipe, strategy = recipe.changed(epochs=50, copies=2), strategy.lasting(40)
-    return Job(space=SPACES[space], strategy=strategy, recipe=recipe, candidates=2 if quick else 6)
+        recipe, strategy = Recipe(epochs=30), strategy.lasting(20)
+    return Job(
+        space=SPACES[space],
+        strategy=strategy,
+        recipe=recipe,
+        candidates=2 if quick else 6,
+        mutations=1 if quick else 12,
+    )
 
 
 def _notes(done: Records) -> list[str]:

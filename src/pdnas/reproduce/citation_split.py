@@ -167,7 +167,7 @@ class CitationSplit(Table):
 
     def _tuned(self, task: str, *, quick: bool) -> dict[str, TableWork]:
         """What finds the recipes, on the first split."""
-        trials, recipe = (2, Recipe(epochs=40)) if quick else (30, Recipe())
+        trials, recipe = (1, Recipe(epochs=30)) if quick else (20, Recipe())
         works: dict[str, TableWork] = {
             f"{task}-jknet-{width}-tuned": GivenWork(
                 task=task,
@@ -261,13 +261,14 @@ class CitationSplit(Table):
 
 def _job(task: str, depth: int, recipe: Recipe, *, quick: bool) -> Job:
     """A search for networks no larger than the JKNet of 64 channels of that depth."""
-    strategy = PRESETS["default"].lasting(40) if quick else PRESETS["default"]
+    strategy = PRESETS["default"].lasting(20) if quick else PRESETS["default"]
     return Job(
         space=SPACES["extended"],
         strategy=strategy,
         recipe=recipe,
         blocks=(depth,),
         candidates=2 if quick else 6,
+        mutations=1 if quick else 12,
         max_parameters=jknet_concat(depth).parameters(SIZES[task], 64),
     )
 

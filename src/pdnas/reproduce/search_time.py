@@ -37,10 +37,15 @@ class SearchTime(Table):
         quick: bool,
         searches: int,
     ) -> dict[str, TableWork]:
-        strategy = PRESETS["default"].lasting(40) if quick else PRESETS["default"]
-        job = Job(space=SPACES["paper"], strategy=strategy, candidates=2 if quick else 6)
+        strategy = PRESETS["default"].lasting(20) if quick else PRESETS["default"]
+        job = Job(
+            space=SPACES["paper"],
+            strategy=strategy,
+            candidates=2 if quick else 6,
+            mutations=1 if quick else 6,
+        )
         if quick:
-            job = job.model_copy(update={"recipe": job.recipe.changed(epochs=50)})
+            job = job.model_copy(update={"recipe": job.recipe.changed(epochs=30)})
         return {
             f"{task}-{seed}": SearchedWork(
                 task=task, row="pdnas", seed=seed, seeds=2 if quick else 3, job=job, trials=0
