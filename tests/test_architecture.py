@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pdnas.architecture import Architecture, BlockSpec, check_hidden
 from pdnas.errors import ArchitectureError, PdnasError
 from pdnas.ops import SLOTS, Dims
-from pdnas.space import PAPER
+from pdnas.space import SPACES
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,16 @@ HIDDEN_BLOCK = BlockSpec(
 PAIR = Architecture(blocks=(HIDDEN_BLOCK, BlockSpec(expansion=0)), gates=((0, 1), (0, 0)))
 
 
-def sampled(seed: int, num_blocks: int) -> Architecture:
-    return PAPER.sample(num_blocks, torch.Generator().manual_seed(seed))
+def sampled(space: str, seed: int, num_blocks: int) -> Architecture:
+    return SPACES[space].sample(num_blocks, torch.Generator().manual_seed(seed))
 
 
-members = st.builds(sampled, seed=st.integers(0, 2**32), num_blocks=st.integers(1, 5))
+members = st.builds(
+    sampled,
+    space=st.sampled_from(list(SPACES)),
+    seed=st.integers(0, 2**32),
+    num_blocks=st.integers(1, 5),
+)
 
 
 @given(architecture=members)
@@ -109,6 +114,36 @@ def test_one_line_tells_all() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"norm": "layer"}, "mlp x1, const x1, sum, add, layer norm, none"),
+        (
+            {"norm": "batch", "bias": True, "activation": "elu"},
+            "mlp x1, const x1, sum, add, bias, batch norm, elu",
+        ),
+        ({"propagation": 4, "attention": "gat"}, "mlp x1, mean of 5 powers, -, add, none"),
+        (
+            {"propagation": 2, "combine": "none", "norm": "layer"},
+            "mlp x1, mean of 3 powers, -, none, layer norm, none",
+        ),
+    ],
+    ids=["norm", "bias and norm", "propagation", "both"],
+)
+def test_a_block_is_told_by_what_plays_a_part(choices: dict[str, Any], words: str) -> None:
+    assert str(BlockSpec.model_validate(choices)) == words
+
+
+def test_only_one_step_attends() -> None:
+    assert {n: BlockSpec(propagation=n).attends for n in (0, 1, 2, 4, 8)} == {
+        0: False,
+        1: True,
+        2: False,
+        4: False,
+        8: False,
+    }
+
+
 def test_the_table_has_a_row_per_block() -> None:
     assert PAIR.table() == [
         ["block", "transform", "attention", "aggregation", "combine", "activation", "shortcuts"],
@@ -139,6 +174,23 @@ def test_parameters_by_hand() -> None:
     assert HIDDEN_BLOCK.parameters(10, 8, 8) == first
 
 
+@pytest.mark.parametrize(
+    ("change", "saved"),
+    [
+        ({"propagation": 2}, 2 * 8),  # the two attention vectors
+        ({"norm": "layer"}, -2 * 8),  # a scale and a shift per channel
+        ({"norm": "batch"}, -2 * 8),
+        ({"propagation": 0, "norm": "batch"}, 0),
+    ],
+    ids=str,
+)
+def test_propagation_saves_the_attention_and_a_norm_costs_its_weights(
+    change: dict[str, Any], saved: int
+) -> None:
+    changed = HIDDEN_BLOCK.model_copy(update=change)
+    assert HIDDEN_BLOCK.parameters(10, 8, 8) - changed.parameters(10, 8, 8) == saved
+
+
 def test_averaged_heads_cost_a_vector_of_all_channels_each() -> None:
     spec = BlockSpec(expansion=0, attention="gat", heads=4)
     assert spec.parameters(10, 7, 8) == 10 * 7 + 2 * 4 * 7
@@ -148,6 +200,9 @@ def test_averaged_heads_cost_a_vector_of_all_channels_each() -> None:
 def test_a_block_knows_its_ops_and_their_sizes() -> None:
     assert HIDDEN_BLOCK.op("attention") is SLOTS["attention"]["gat"]
     assert HIDDEN_BLOCK.dims(10, 8, 16) == Dims(10, 8, 16, expansion=2, heads=4)
+    mixed = BlockSpec(propagation=4, norm="layer")
+    assert mixed.op("norm") is SLOTS["norm"]["layer"]
+    assert mixed.dims(10, 8, 16) == Dims(10, 8, 16, expansion=1, propagation=4)
 
 
 @pytest.mark.parametrize("hidden", [0, -1])
@@ -187,6 +242,15 @@ BROKEN = {
     ),
     "unknown aggregation": ('{"blocks": [{"aggregation": "men"}]}', ["did you mean 'mean'?"]),
     "unknown combine": ('{"blocks": [{"combine": "concat"}]}', ["did you mean 'concat-mlp'?"]),
+    "unknown norm": ('{"blocks": [{"norm": "bach"}, {}]}', ["did you mean 'batch'?"]),
+    "propagation outside the registry": (
+        '{"blocks": [{"propagation": 3}]}',
+        ["Unknown propagation '3'", "0, 2, 4, 8"],
+    ),
+    "propagation a word": (
+        '{"blocks": [{"propagation": "far"}]}',
+        ["blocks.0.propagation", "integer"],
+    ),
     "heads outside the registry": (
         '{"blocks": [{"heads": 3}]}',
         ["Unknown number of heads '3'", "1, 2, 4, 8, 16"],

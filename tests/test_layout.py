@@ -21,6 +21,7 @@ ORDER = (
     {"search"},
     {"pipeline"},
     {"tuning"},
+    {"reproduce"},
     {"report", "export"},
     {"cli"},
 )

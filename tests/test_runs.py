@@ -605,7 +605,7 @@ def test_history_waits_for_the_disk_only_if_it_is_to_be_durable(
     assert len(waited) == (2 if durable else 0)
 
 
-@pytest.mark.parametrize("command", ["train", "search"])
+@pytest.mark.parametrize("command", ["train", "search", "tune"])
 def test_the_command_of_a_run_is_read_whatever_else_its_settings_hold(
     run: RunDirectory, command: str
 ) -> None:
@@ -613,7 +613,7 @@ def test_the_command_of_a_run_is_read_whatever_else_its_settings_hold(
     assert run.read_record(SETTINGS, AnySettings).command == command
 
 
-@pytest.mark.parametrize("values", [{}, {"command": "tune"}, {"command": None}])
+@pytest.mark.parametrize("values", [{}, {"command": "tasks"}, {"command": None}])
 def test_settings_of_no_known_command_are_one_sentence(
     run: RunDirectory, values: dict[str, Any]
 ) -> None:

@@ -89,7 +89,8 @@ class BlockSpec(BaseModel):
         transform = f"mlp x{self.expansion}" if self.expansion else "linear"
         messages = [f"{self.attention} x{self.heads}", self.aggregation]
         if not self.attends:
-            messages = [f"mean of {self.propagation + 1} powers", "-"]
+            powers = f"mean of {self.propagation + 1} powers"
+            messages = [powers if self.propagation else "no messages", "-"]
         after = ["bias"] * self.bias + [f"{self.norm} norm"] * (self.norm != "none")
         return [transform, *messages, self.combine, ", ".join([*after, self.activation])]
 

@@ -115,14 +115,16 @@ class SearchSpace(BaseModel):
         """The same network by its simplest name.
 
         The heads of a fixed attention change nothing, nor do attention, heads and aggregation where
-        a block does not attend: each is the first candidate of its slot then.
+        a block does not attend: they are the fewest heads and the first candidates then.
         """
         blocks = []
         for spec in architecture.blocks:
             idle: tuple[str, ...] = () if ATTENTIONS[spec.attention].learned else ("heads",)
             if not spec.attends:
                 idle = ("attention", "heads", "aggregation")
-            first = {slot: self.candidates(slot)[0] for slot in idle}
+            first: dict[str, str | int] = {slot: self.candidates(slot)[0] for slot in idle}
+            if "heads" in first:
+                first["heads"] = min(self.heads)
             blocks.append(spec.model_copy(update=first))
         return architecture.model_copy(update={"blocks": tuple(blocks)})
 
@@ -168,7 +170,7 @@ class SearchSpace(BaseModel):
             raise ArchitectureError(
                 f"The space '{path}' cannot be read ({error.strerror}); check the path."
             ) from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise ArchitectureError(
                 f"The space '{path}' is not valid TOML: {error}; correct it, for example: "
                 'attention = ["gcn", "gat"].'

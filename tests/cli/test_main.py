@@ -59,9 +59,7 @@ def test_an_unknown_command_is_answered_with_the_closest(
     pdnas: Pdnas, given: str, meant: str
 ) -> None:
     sentence = one_sentence(pdnas(given))
-    assert sentence.startswith(
-        f"Unknown command '{given}'; known are: search, train, resume, tasks, space"
-    )
+    assert sentence.startswith(f"Unknown command '{given}'; known are: {', '.join(COMMANDS)}; ")
     assert sentence.endswith(f"did you mean '{meant}'?")
 
 

@@ -11,9 +11,19 @@ from torch_geometric.utils import to_undirected
 from pdnas.architecture import BlockSpec
 from pdnas.models import GraphBlock
 from pdnas.models.block import Factors
-from pdnas.ops import AGGREGATIONS, ATTENTIONS, COMBINES, HEADS, Adjacency, SparseFeatures
+from pdnas.ops import (
+    AGGREGATIONS,
+    ATTENTIONS,
+    COMBINES,
+    HEADS,
+    NORMS,
+    PROPAGATIONS,
+    Adjacency,
+    SparseFeatures,
+)
 
 LEARNED = [name for name in ATTENTIONS if ATTENTIONS[name].learned]
+MIXED = [order for order in PROPAGATIONS if not PROPAGATIONS[order].attentive]
 NODES, FEATURES = 12, 5
 
 
@@ -178,6 +188,67 @@ def test_equation_one_by_hand(aggregation: str, combine: str, x: Tensor, edges: 
     torch.testing.assert_close(result, (combined + block.bias).tanh())
 
 
+def mean_of_powers(edges: Tensor, order: int) -> Tensor:
+    """Of the normalized adjacency with self-loops, dense."""
+    looped = torch.eye(NODES, dtype=torch.float64)
+    looped[edges[1], edges[0]] = 1
+    scale = looped.sum(dim=1).rsqrt()
+    normalized = scale.unsqueeze(1) * looped * scale
+    powers = [torch.linalg.matrix_power(normalized, number) for number in range(order + 1)]
+    return torch.stack(powers).mean(dim=0)
+
+
+@pytest.mark.parametrize("combine", COMBINES)
+@pytest.mark.parametrize("order", MIXED)
+def test_mixed_orders_take_the_place_of_the_messages(
+    order: int, combine: str, x: Tensor, edges: Tensor
+) -> None:
+    block = make(
+        expansion=2, propagation=order, combine=combine, norm="layer", activation="tanh", bias=True
+    )
+    transformed = (x @ block.transform.weight_1).relu() @ block.transform.weight_2
+    combined = block.combine(mean_of_powers(edges, order) @ transformed, transformed, x)
+    shifted = combined + block.bias
+    deviation = (shifted.var(dim=1, unbiased=False, keepdim=True) + 1e-5).sqrt()
+    expected = ((shifted - shifted.mean(dim=1, keepdim=True)) / deviation).tanh()
+    result = block(x, Adjacency.from_edge_index(edges, NODES))
+    # The weights 1 / sqrt(d_i d_j) are single numbers, so seven digits are all there is.
+    torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_norm_stands_between_the_bias_and_the_activation(
+    norm: str, x: Tensor, edges: Tensor
+) -> None:
+    block = make(norm=norm, activation="tanh", bias=True)
+    for weight in block.norm.parameters():
+        torch.nn.init.normal_(weight)
+    bare = make(bias=True)
+    bare.load_state_dict(block.state_dict(), strict=False)
+    graph = Adjacency.from_edge_index(edges, NODES)
+    torch.testing.assert_close(block(x, graph), block.norm(bare(x, graph)).tanh())
+
+
+@pytest.mark.parametrize("order", MIXED)
+def test_mixed_orders_do_not_look_at_attention_heads_or_aggregation(
+    order: int, x: Tensor, edges: Tensor
+) -> None:
+    block = make(propagation=order)
+    other = make(propagation=order, attention="gat", heads=2, aggregation="max")
+    other.load_state_dict(block.state_dict())
+    graph = Adjacency.from_edge_index(edges, NODES)
+    assert torch.equal(other(x, graph), block(x, graph))
+    assert not {"attention", "heads", "aggregation"} & dict(other.named_children()).keys()
+
+
+def test_a_block_of_order_zero_does_not_look_at_the_edges(x: Tensor, edges: Tensor) -> None:
+    block = make(propagation=0, combine="none", activation="relu")
+    none = Adjacency.from_edge_index(edges[:, :0], NODES)
+    expected = (x @ block.transform.weight_1).relu() @ block.transform.weight_2
+    torch.testing.assert_close(block(x, none), expected.relu())
+    assert torch.equal(block(x, Adjacency.from_edge_index(edges, NODES)), block(x, none))
+
+
 def test_a_bias_is_there_on_request_and_zero_at_first() -> None:
     spec = BlockSpec(bias=True)
     block = GraphBlock.from_spec(spec, 3, 5, 4)
@@ -221,19 +292,24 @@ def test_the_normalization_reaches_the_attention() -> None:
 
 def factors_of(*values: float) -> Factors:
     """As numbers in double precision that want a gradient."""
-    return Factors(*(torch.tensor(value).double().requires_grad_() for value in values))
+    return Factors(
+        *(torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in values)
+    )
 
 
 @pytest.mark.parametrize("combine", COMBINES)
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_factors_of_one_change_nothing(
-    aggregation: str, combine: str, x: Tensor, edges: Tensor
+    aggregation: str, propagation: int, combine: str, x: Tensor, edges: Tensor
 ) -> None:
     block = make(
+        propagation=propagation,
         attention="gat",
         heads=2,
         aggregation=aggregation,
         combine=combine,
+        norm="layer",
         activation="tanh",
         bias=True,
     )
@@ -271,10 +347,80 @@ def test_each_factor_multiplies_the_result_of_its_step(
     assert all(grads)
 
 
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("order", MIXED)
+def test_factors_scale_mixed_orders_and_what_follows_a_norm(
+    order: int, norm: str, x: Tensor, edges: Tensor
+) -> None:
+    block = make(expansion=0, propagation=order, norm=norm, activation="tanh", bias=True)
+    scale = factors_of(0.7, 1.3, 0.4, 2.5)
+    transform, messages, combined, output = (factor for factor in scale if factor is not None)
+
+    result = block(x, Adjacency.from_edge_index(edges, NODES), scale)
+    inner = transform * (x @ block.transform.weight)
+    joined = messages * (mean_of_powers(edges, order) @ inner) + inner
+    expected = output * block.norm(combined * joined + block.bias).tanh()
+
+    torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-6)
+    weights = torch.linspace(-1, 2, 6).double()
+    grads, wanted = (
+        torch.autograd.grad((each * weights).sum(), [transform, messages, combined, output])
+        for each in (result, expected)
+    )
+    torch.testing.assert_close(grads, wanted, rtol=1e-5, atol=1e-6)
+    assert all(grads)
+
+
+@pytest.mark.parametrize("combine", COMBINES)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(
+    ("propagation", "attention"), [(1, "gat"), (1, "const"), (0, "gat"), (4, "gat")]
+)
+def test_gradients_of_factors_are_slopes(
+    propagation: int, attention: str, norm: str, combine: str, x: Tensor, edges: Tensor
+) -> None:
+    """Central differences, one factor after the other."""
+    block = make(
+        propagation=propagation,
+        attention=attention,
+        heads=2,
+        combine=combine,
+        norm=norm,
+        activation="tanh",
+        bias=True,
+    )
+    graph, start, tiny = Adjacency.from_edge_index(edges, NODES), [0.7, 1.3, 0.4, 2.5], 1e-5
+    weights = torch.linspace(-1, 2, 6).double()
+
+    def value(factors: Factors) -> Tensor:
+        weighted: Tensor = (block(x, graph, factors) * weights).sum()
+        return weighted
+
+    scale = factors_of(*start)
+    grads = torch.autograd.grad(value(scale), [factor for factor in scale if factor is not None])
+    for number, grad in enumerate(grads):
+        ends = []
+        for sign in (1, -1):
+            moved = [one + sign * tiny * (place == number) for place, one in enumerate(start)]
+            ends.append(value(factors_of(*moved)).item())
+        slope = (ends[0] - ends[1]) / (2 * tiny)
+        assert grad.item() == pytest.approx(slope, rel=1e-4, abs=1e-6)
+
+
 def test_a_factor_that_is_missing_multiplies_nothing(x: Tensor, edges: Tensor) -> None:
     block, graph = make(activation="tanh"), Adjacency.from_edge_index(edges, NODES)
     half = torch.tensor(0.5).double()
     assert torch.equal(block(x, graph, Factors(output=half)), block(x, graph) * half)
+
+
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_block_has_as_many_weights_as_its_specification_states(
+    propagation: int, norm: str
+) -> None:
+    spec = BlockSpec(propagation=propagation, attention="gat", heads=2, norm=norm, bias=True)
+    block = GraphBlock.from_spec(spec, FEATURES, 6, 4)
+    assert sum(weight.numel() for weight in block.parameters()) == spec.parameters(FEATURES, 6, 4)
 
 
 def test_a_block_uses_the_ops_that_it_is_given() -> None:

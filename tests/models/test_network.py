@@ -16,7 +16,7 @@ from pdnas.errors import ArchitectureError, TaskError
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
 from pdnas.models.block import Factors
-from pdnas.ops import COMBINES, HEADS, SLOTS, Adjacency, SparseFeatures
+from pdnas.ops import COMBINES, HEADS, NORMS, PROPAGATIONS, SLOTS, Adjacency, SparseFeatures
 from pdnas.space import PAPER
 from pdnas.tasks import GraphTask
 
@@ -63,14 +63,16 @@ def test_two_plain_blocks_have_the_size_that_the_method_states(task: Sizes, coun
 
 
 def random_variant(draw: st.DrawFn) -> Architecture:
-    """A member of the paper's space with any transform, combination, bias and normalization."""
+    """A member of the paper's space with any choice that this space leaves out."""
     seed, count = draw(st.integers(0, 2**32)), draw(st.integers(1, 4))
     member = PAPER.sample(count, torch.Generator().manual_seed(seed))
     changed = tuple(
         block.model_copy(
             update={
                 "expansion": draw(st.sampled_from([0, block.expansion])),
+                "propagation": draw(st.sampled_from(list(PROPAGATIONS))),
                 "combine": draw(st.sampled_from(list(COMBINES))),
+                "norm": draw(st.sampled_from(list(NORMS))),
                 "bias": draw(st.booleans()),
             }
         )
@@ -360,13 +362,19 @@ def test_every_slot_reaches_the_block() -> None:
         heads=4,
         aggregation="max",
         combine="concat-mlp",
+        norm="batch",
         activation="elu",
     )
-    network = GraphNetwork(blocks(spec, BlockSpec()), SMALL, 8)
+    mixed = spec.model_copy(update={"propagation": 4})
+    network = GraphNetwork(blocks(spec, mixed, BlockSpec()), SMALL, 8)
+    idle = {"attention", "heads", "aggregation"}
     attributes = {"expansion": "transform"}
-    for slot in SLOTS:
-        made = getattr(network.blocks[0], attributes.get(slot, slot))
-        assert type(made) is spec.op(slot)
+    for made, chosen, slots in zip(
+        network.blocks, (spec, mixed), (set(SLOTS), set(SLOTS) - idle), strict=False
+    ):
+        ops = {slot: getattr(made, attributes.get(slot, slot)) for slot in slots}
+        assert all(type(op) is chosen.op(slot) for slot, op in ops.items())
+        assert set(made.children()) == set(ops.values())
 
 
 @pytest.mark.parametrize("node", [-5, 25, 10**8])

@@ -82,6 +82,19 @@ def test_the_graph_with_self_loops_is_made_once() -> None:
     assert graph.with_self_loops is graph.with_self_loops
 
 
+def test_a_graph_that_was_given_self_loops_is_itself_with_self_loops(tiny_graph: Tensor) -> None:
+    looped = Adjacency.from_edge_index(tiny_graph, 6).with_self_loops
+    assert looped.with_self_loops is looped
+    moved = looped.to("cpu")
+    assert moved.with_self_loops is moved
+
+
+def test_a_loop_at_every_node_is_not_taken_for_exactly_one() -> None:
+    """Nodes 0 and 1 have theirs, node 2 has two."""
+    twice = Adjacency.from_edge_index(torch.tensor([[0, 1, 2, 2], [0, 1, 2, 2]]), 3)
+    assert pairs(twice.with_self_loops) == [(0, 0), (1, 1), (2, 2)]
+
+
 @given(edges=edge_lists)
 def test_gcn_weights_by_degree(edges: Edges) -> None:
     arriving, leaving = Counter(t for _, t in edges), Counter(s for s, _ in edges)
@@ -230,6 +243,47 @@ def test_sums_in_a_subgraph_are_those_of_its_edges_alone(
     result = part.weighted_sum(part.unit_weights.unsqueeze(1), x[index])
     expected = dense[index][:, index] @ x[index].squeeze(1)
     assert_same(result.squeeze(1), expected, x)
+
+
+copy_counts = st.integers(1, 4)
+
+
+@given(edges=edge_lists, copies=copy_counts)
+def test_copies_lie_side_by_side(edges: Edges, copies: int) -> None:
+    graph = adjacency(edges)
+    repeated = graph.repeated(copies)
+    shifts = [MAX_NODES * number for number in range(copies)]
+    assert repeated.num_nodes == copies * MAX_NODES
+    assert pairs(repeated) == [(s + shift, t + shift) for shift in shifts for s, t in pairs(graph)]
+
+
+@given(edges=edge_lists, copies=copy_counts)
+def test_copies_weigh_what_the_graph_weighs(edges: Edges, copies: int) -> None:
+    graph = adjacency(edges)
+    repeated = graph.repeated(copies)
+    assert torch.equal(repeated.in_degree, graph.in_degree.repeat(copies))
+    assert torch.equal(repeated.out_degree, graph.out_degree.repeat(copies))
+    assert torch.equal(repeated.gcn_weights, graph.gcn_weights.repeat(copies))
+
+
+@given(edges=edge_lists, copies=copy_counts, heads=head_counts, seed=seeds)
+def test_sums_in_copies_are_those_of_each_copy(
+    edges: Edges, copies: int, heads: int, seed: int
+) -> None:
+    graph = adjacency(edges)
+    weights = randn(copies, len(edges), heads, seed=seed)
+    x = randn(copies, MAX_NODES, heads, 2, seed=seed + 1)
+    sums = [graph.weighted_sum(*both) for both in zip(weights, x, strict=True)]
+    result = graph.repeated(copies).weighted_sum(weights.flatten(0, 1), x.flatten(0, 1))
+    assert_same(result, torch.cat(sums), weights, x)
+
+
+@given(edges=edge_lists, copies=copy_counts)
+def test_copies_of_a_graph_with_self_loops_have_theirs(edges: Edges, copies: int) -> None:
+    graph = adjacency(edges)
+    looped = graph.with_self_loops.repeated(copies)
+    assert looped.with_self_loops is looped
+    assert pairs(looped) == pairs(graph.repeated(copies).with_self_loops)
 
 
 def test_moving_keeps_the_edges(tiny_graph: Tensor) -> None:

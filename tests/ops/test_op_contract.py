@@ -19,6 +19,8 @@ from pdnas.ops.attention import Normalization
 
 NORMALIZATIONS: tuple[Normalization, ...] = ("softmax", "none")
 OUT_AND_HEADS = [(4, 1), (4, 2), (3, 2), (7, 4)]
+CHOICES = ("expansion", "propagation", "heads")
+"""The slots whose choice is a size."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,8 @@ def all_cases() -> list[Case]:
         for name in registry:
             for out_channels, heads in OUT_AND_HEADS:
                 dims = Dims(5, out_channels, 3, expansion=1, heads=heads)
-                if slot == "expansion":
-                    dims = replace(dims, expansion=name)
-                if slot == "propagation":
-                    dims = replace(dims, propagation=name)
-                if slot == "heads":
-                    dims = replace(dims, heads=name)
+                if slot in CHOICES:
+                    dims = replace(dims, **{slot: name})
                 normalizations = NORMALIZATIONS if slot == "attention" else NORMALIZATIONS[:1]
                 cases += [Case(slot, name, dims, way) for way in normalizations]
     return list(dict.fromkeys(cases))
@@ -236,20 +234,19 @@ def test_shapes_name_the_weights(case: Case) -> None:
 
 def sizes_beside(case: Case) -> list[Dims]:
     """Other sizes of a block, in the choices that the op says it does not depend on."""
-    free = {"expansion", "heads"} - {case.slot} - set(case.kind.depends)
-    options = {
-        name: list(SLOTS[name]) if name in free else [getattr(case.dims, name)]
-        for name in ("expansion", "heads")
-    }
+    bound = {case.slot, *case.kind.depends}
+    options = [
+        [getattr(case.dims, name)] if name in bound else list(SLOTS[name]) for name in CHOICES
+    ]
     return [
-        replace(case.dims, expansion=expansion, heads=heads)
-        for expansion, heads in itertools.product(options["expansion"], options["heads"])
+        replace(case.dims, **dict(zip(CHOICES, values, strict=True)))
+        for values in itertools.product(*options)
     ]
 
 
 def test_some_ops_depend_on_each_choice_and_some_on_none() -> None:
     named = {case.kind.depends for case in CASES}
-    assert {(), ("expansion",), ("heads",)} <= named
+    assert {(), *((name,) for name in CHOICES)} <= named
     assert all(len(sizes_beside(case)) > 1 for case in CASES)
 
 
@@ -275,11 +272,11 @@ def test_an_op_serves_every_block_that_differs_in_choices_it_does_not_name(
 
 
 @every_op
-def test_matrices_start_within_glorots_bound_and_biases_at_zero(case: Case) -> None:
+def test_matrices_start_within_glorots_bound_scales_at_one_and_biases_at_zero(case: Case) -> None:
     op = case.make()
     for name, weight in op.named_parameters():
         if weight.dim() == 1:
-            assert not weight.any(), name
+            assert weight.tolist() == [name == "scale"] * len(weight), name
         else:
             bound = math.sqrt(6 / sum(weight.shape[-2:]))
             assert 0.2 * bound < weight.abs().max() <= bound, name

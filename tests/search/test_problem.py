@@ -15,7 +15,7 @@ from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import ArchitectureError, SearchError
 from pdnas.ops import COMBINES, SLOTS
 from pdnas.search import Problem
-from pdnas.space import PAPER, SearchSpace
+from pdnas.space import EXTENDED, PAPER, SearchSpace
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 
@@ -32,7 +32,8 @@ DEAR = SearchSpace(
 WIDE = PAPER.model_copy(
     update={"name": "wide", "expansion": (8, 0, 2, 1), "combine": tuple(COMBINES), "bias": True}
 )
-SPACES = {"paper": PAPER, "dear": DEAR, "wide": WIDE}
+MIXED = DEAR.model_copy(update={"name": "mixed", "propagation": (1, 2), "norm": ("layer", "none")})
+SPACES = {"paper": PAPER, "extended": EXTENDED, "dear": DEAR, "wide": WIDE, "mixed": MIXED}
 
 
 def small_task() -> GraphTask:
@@ -82,9 +83,9 @@ def uniform(space: SearchSpace, num_blocks: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("hidden", [1, 4, 6])
-@pytest.mark.parametrize("num_blocks", [1, 2])
-def test_the_smallest_is_the_smallest_of_all(num_blocks: int, hidden: int) -> None:
-    space = DEAR.model_copy(update={"activation": ("none",)})
+@pytest.mark.parametrize(("name", "num_blocks"), [("dear", 1), ("dear", 2), ("mixed", 1)])
+def test_the_smallest_is_the_smallest_of_all(name: str, num_blocks: int, hidden: int) -> None:
+    space = SPACES[name].model_copy(update={"activation": ("none",)})
     made = problem(space, num_blocks=num_blocks, hidden=hidden)
     least = min(one.parameters(TASK, hidden) for one in members(space, num_blocks))
     assert made.parameters(made.smallest) == least

@@ -1,4 +1,4 @@
-"""What every strategy must keep, with its defaults and with every preset."""
+"""What every strategy must keep in every space, with its defaults and with every preset."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from pdnas.architecture import Architecture
 from pdnas.models import GraphNetwork
 from pdnas.search import STRATEGIES, Problem, Search, SearchEpoch, Strategy
 from pdnas.search.pdnas import PRESETS
-from pdnas.space import SPACES
+from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 
@@ -27,8 +27,6 @@ SETTINGS: dict[str, Strategy] = {
     **{name: preset for name, preset in PRESET.items() if preset not in DEFAULTS.values()},
 }
 
-PAPER = SPACES["paper"]
-
 
 @pytest.fixture(params=SETTINGS.values(), ids=list(SETTINGS))
 def strategy(request: pytest.FixtureRequest) -> Strategy:
@@ -39,8 +37,14 @@ def strategy(request: pytest.FixtureRequest) -> Strategy:
     return settings.lasting(EPOCHS).changed(**changes)
 
 
-def problem(task: GraphTask, **values: Any) -> Problem:
-    return Problem(task, PAPER, 2, 4, Recipe(), **values)
+@pytest.fixture(params=[SPACES[name] for name in SPACES], ids=list(SPACES))
+def space(request: pytest.FixtureRequest) -> SearchSpace:
+    named: SearchSpace = request.param
+    return named
+
+
+def problem(task: GraphTask, space: SearchSpace, **values: Any) -> Problem:
+    return Problem(task, space, 2, 4, Recipe(), **values)
 
 
 def whole() -> bool:
@@ -67,39 +71,45 @@ def saved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return load(save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}))
 
 
-def test_a_search_ends_after_its_epochs(strategy: Strategy, tiny_task: GraphTask) -> None:
-    with strategy.begin(problem(tiny_task)) as search:
+def test_a_search_ends_after_its_epochs(
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
+) -> None:
+    with strategy.begin(problem(tiny_task, space)) as search:
         assert (search.epoch, search.is_over) == (0, False)
         epochs = finish(search)
     assert [epoch.epoch for epoch in epochs] == list(range(EPOCHS))
     assert search.epoch == search.epochs == EPOCHS
 
 
-def test_what_is_found_lies_in_the_space(strategy: Strategy, tiny_task: GraphTask) -> None:
-    with strategy.begin(problem(tiny_task)) as search:
+def test_what_is_found_lies_in_the_space(
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
+) -> None:
+    with strategy.begin(problem(tiny_task, space)) as search:
         finish(search)
         favored, candidates = search.favored(), search.candidates(whole)
     found = [candidate.architecture for candidate in candidates]
     assert favored in found
     assert len(set(found)) == len(found)
     for architecture in found:
-        assert architecture in PAPER
+        assert architecture in space
         assert architecture.num_blocks == 2
 
 
 def test_a_search_can_be_asked_before_its_first_epoch(
-    strategy: Strategy, tiny_task: GraphTask
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
 ) -> None:
-    with strategy.begin(problem(tiny_task)) as search:
-        assert search.favored() in PAPER
+    with strategy.begin(problem(tiny_task, space)) as search:
+        assert search.favored() in space
         assert search.warnings() == []
 
 
-def test_the_same_seed_gives_the_same_search(strategy: Strategy, tiny_task: GraphTask) -> None:
+def test_the_same_seed_gives_the_same_search(
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
+) -> None:
     outcomes = []
     for seed in (3, 3, 4):
         torch.rand(seed)  # whatever happened before
-        with strategy.begin(problem(tiny_task, seed=seed)) as search:
+        with strategy.begin(problem(tiny_task, space, seed=seed)) as search:
             outcomes.append(outcome(search))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0] != outcomes[2]
@@ -107,10 +117,10 @@ def test_the_same_seed_gives_the_same_search(strategy: Strategy, tiny_task: Grap
 
 @pytest.mark.parametrize("slack", [0, 30])
 def test_the_number_of_parameters_is_kept(
-    strategy: Strategy, tiny_task: GraphTask, slack: int
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace, slack: int
 ) -> None:
-    free = problem(tiny_task)
-    given = problem(tiny_task, max_parameters=free.parameters(free.smallest) + slack)
+    free = problem(tiny_task, space)
+    given = problem(tiny_task, space, max_parameters=free.parameters(free.smallest) + slack)
     with strategy.begin(given) as search:
         finish(search)
         found = [search.favored(), *(one.architecture for one in search.candidates(whole))]
@@ -119,14 +129,14 @@ def test_the_number_of_parameters_is_kept(
 
 @pytest.mark.parametrize("stop", [0, 2])
 def test_a_saved_search_goes_on_exactly(
-    strategy: Strategy, tiny_task: GraphTask, stop: int
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace, stop: int
 ) -> None:
-    with strategy.begin(problem(tiny_task)) as first:
+    with strategy.begin(problem(tiny_task, space)) as first:
         for _ in range(stop):
             first.step()
         state = saved(first.state())
         expected = outcome(first)
-    with strategy.begin(problem(tiny_task, seed=9)) as second:
+    with strategy.begin(problem(tiny_task, space, seed=9)) as second:
         second.step()
         second.restore(state)
         assert second.epoch == stop
@@ -134,13 +144,13 @@ def test_a_saved_search_goes_on_exactly(
 
 
 def test_a_restored_search_has_the_state_that_was_saved(
-    strategy: Strategy, tiny_task: GraphTask
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
 ) -> None:
-    with strategy.begin(problem(tiny_task)) as first:
+    with strategy.begin(problem(tiny_task, space)) as first:
         for _ in range(3):
             first.step()
         state = saved(first.state())
-    with strategy.begin(problem(tiny_task)) as second:
+    with strategy.begin(problem(tiny_task, space)) as second:
         second.restore(state)
         again = saved(second.state())
     assert again.keys() == state.keys()
@@ -156,8 +166,10 @@ def is_plain(value: object) -> bool:
     return value is None or type(value) in (bool, int, float, str)
 
 
-def test_what_an_epoch_shows_is_plain_json(strategy: Strategy, tiny_task: GraphTask) -> None:
-    with strategy.begin(problem(tiny_task)) as search:
+def test_what_an_epoch_shows_is_plain_json(
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
+) -> None:
+    with strategy.begin(problem(tiny_task, space)) as search:
         for epoch in finish(search):
             line = asdict(epoch)
             assert is_plain(line)
@@ -165,12 +177,14 @@ def test_what_an_epoch_shows_is_plain_json(strategy: Strategy, tiny_task: GraphT
             assert 0 <= epoch.val <= 1
 
 
-def test_networks_have_the_shape_of_the_task(strategy: Strategy, tiny_task: GraphTask) -> None:
+def test_networks_have_the_shape_of_the_task(
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
+) -> None:
     graph = tiny_task.graphs[0]
-    with strategy.begin(problem(tiny_task)) as search:
+    with strategy.begin(problem(tiny_task, space)) as search:
         search.step()
         generator = torch.Generator().manual_seed(0)
-        wanted: list[Architecture] = [search.favored(), PAPER.sample(2, generator)]
+        wanted: list[Architecture] = [search.favored(), space.sample(2, generator)]
         for architecture in wanted:
             network = search.network(architecture)
             assert isinstance(network, GraphNetwork)
@@ -180,27 +194,29 @@ def test_networks_have_the_shape_of_the_task(strategy: Strategy, tiny_task: Grap
             assert count == architecture.parameters(tiny_task, 4)
 
 
-def test_the_random_state_outside_is_left_alone(strategy: Strategy, tiny_task: GraphTask) -> None:
+def test_the_random_state_outside_is_left_alone(
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
+) -> None:
     outside = torch.get_rng_state()
-    with strategy.begin(problem(tiny_task)) as search:
+    with strategy.begin(problem(tiny_task, space)) as search:
         outcome(search)
         search.restore(saved(search.state()))
     assert torch.equal(torch.get_rng_state(), outside)
 
 
 def test_a_search_without_time_still_proposes_what_it_favors(
-    strategy: Strategy, tiny_task: GraphTask
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
 ) -> None:
-    with strategy.begin(problem(tiny_task)) as search:
+    with strategy.begin(problem(tiny_task, space)) as search:
         search.step()
         favored, candidates = search.favored(), search.candidates(lambda: True)
     assert favored in [candidate.architecture for candidate in candidates]
 
 
 def test_refining_loses_no_candidate_and_adds_none(
-    strategy: Strategy, tiny_task: GraphTask
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
 ) -> None:
-    with strategy.begin(problem(tiny_task)) as search:
+    with strategy.begin(problem(tiny_task, space)) as search:
         finish(search)
         candidates = search.candidates(whole)
         for stop in (whole, lambda: True):
@@ -210,9 +226,9 @@ def test_refining_loses_no_candidate_and_adds_none(
 
 
 def test_candidates_tell_what_validation_was_estimated(
-    strategy: Strategy, tiny_task: GraphTask
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace
 ) -> None:
-    with strategy.begin(problem(tiny_task)) as search:
+    with strategy.begin(problem(tiny_task, space)) as search:
         finish(search)
         candidates = search.candidates(whole)
     assert candidates

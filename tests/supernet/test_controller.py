@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from pdnas.ops import SLOTS
-from pdnas.space import PAPER, SearchSpace
+from pdnas.space import EXTENDED, PAPER, SearchSpace
 from pdnas.supernet import Controller, candidate_mask
 from pdnas.supernet.controller import Form
 
@@ -31,9 +31,14 @@ def grads_of(controller: Controller, *inputs: Tensor) -> dict[str, Tensor]:
 
 
 def test_the_paper_s_mask_counts_its_candidates() -> None:
-    inner = [4, 7, 5, 3, 1, 8]  # expansion, attention, heads, aggregation, combine, activation
+    inner = [4, 1, 7, 5, 3, 1, 1, 8]  # from expansion and propagation to norm and activation
     assert MASK.shape == (BLOCKS, len(SLOTS), 8)
     assert MASK.sum(dim=-1).tolist() == [inner, inner, [*inner[:-1], 1]]
+
+
+def test_the_last_block_of_the_extended_space_has_neither_norm_nor_activation() -> None:
+    inner = [5, 5, 7, 5, 3, 3, 3, 8]
+    assert candidate_mask(EXTENDED, 2).sum(dim=-1).tolist() == [inner, [*inner[:-2], 1, 1]]
 
 
 def test_candidates_stand_first_and_padding_last() -> None:
@@ -79,7 +84,8 @@ def test_logits_go_through_a_softmax_over_the_candidates_alone() -> None:
     controller = Controller(MASK, form="logits")
     randomize(controller)
     logits = controller.prior.view(MASK.shape)
-    torch.testing.assert_close(controller()[1, 1, :7], logits[1, 1, :7].softmax(0))
+    place = list(SLOTS).index("attention")
+    torch.testing.assert_close(controller()[1, place, :7], logits[1, place, :7].softmax(0))
 
 
 def test_the_network_follows_its_formula() -> None:
@@ -89,8 +95,9 @@ def test_the_network_follows_its_formula() -> None:
     summary = torch.randn(2)
     flow = summary @ controller.summary_map + controller.prior
     logits = (flow @ controller.layers[0]).relu() @ controller.layers[1]
-    expected = logits.view(MASK.shape)[2, 1, :7].softmax(0)
-    torch.testing.assert_close(controller(summary)[2, 1, :7], expected)
+    place = list(SLOTS).index("attention")
+    expected = logits.view(MASK.shape)[2, place, :7].softmax(0)
+    torch.testing.assert_close(controller(summary)[2, place, :7], expected)
 
 
 def test_outputs_are_blocks_times_slots_times_candidates() -> None:

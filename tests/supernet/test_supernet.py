@@ -14,11 +14,12 @@ from torch import Generator, Tensor, nn
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.models import GraphNetwork
-from pdnas.ops import COMBINES, SLOTS, Adjacency
+from pdnas.ops import COMBINES, NORMS, PROPAGATIONS, SLOTS, Adjacency
 from pdnas.ops.heads import Heads
-from pdnas.space import PAPER, SearchSpace
+from pdnas.space import EXTENDED, PAPER, SearchSpace
 from pdnas.supernet import Supernet, candidate_mask
 from pdnas.supernet.relaxation import factors
+from pdnas.supernet.supernet import MESSAGES
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ WIDE = PAPER.model_copy(
     update={
         "name": "wide",
         "expansion": (0, 1, 2),
+        "propagation": tuple(PROPAGATIONS),
         "combine": tuple(COMBINES),
+        "norm": tuple(NORMS),
         "bias": True,
         "attention_normalization": "none",
     }
@@ -51,7 +54,7 @@ SINGLE = SearchSpace(
     activation=("relu",),
 )
 CLOSED = PAPER.model_copy(update={"name": "closed", "shortcuts": "none"})
-SPACES = {space.name: space for space in (PAPER, WIDE, SINGLE, CLOSED)}
+SPACES = {space.name: space for space in (PAPER, EXTENDED, WIDE, SINGLE, CLOSED)}
 
 SHAPES = [(1, 4), (2, 1), (2, 8), (3, 5)]
 """Blocks and hidden sizes; heads divide some of these and not others."""
@@ -197,15 +200,16 @@ def test_gates_at_a_half_are_closed() -> None:
 def covering(supernet: Supernet) -> Iterator[Architecture]:
     """Architectures that have every op somewhere, all shortcuts open."""
     space, blocks = supernet.space, supernet.num_blocks
-    pairs = list(itertools.product(space.attention, space.heads))
-    rounds = max(len(pairs), *(len(space.candidates(slot)) for slot in SLOTS))
+    messages = list(itertools.product(space.propagation, space.attention, space.heads))
+    rounds = max(len(messages), *(len(space.candidates(slot)) for slot in SLOTS))
     for number in range(rounds):
-        attention, heads = pairs[number % len(pairs)]
+        propagation, attention, heads = messages[number % len(messages)]
         specs = []
         for block in range(blocks):
             options = {slot: space.candidates(slot, last=block == blocks - 1) for slot in SLOTS}
             chosen = {slot: names[number % len(names)] for slot, names in options.items()}
-            chosen |= {"attention": attention, "heads": heads, "bias": space.bias}
+            chosen |= {"propagation": propagation, "attention": attention, "heads": heads}
+            chosen["bias"] = space.bias
             specs.append(BlockSpec.model_validate(chosen))
         yield Architecture(
             blocks=tuple(specs),
@@ -242,7 +246,9 @@ def test_with_a_single_candidate_per_slot_the_supernet_is_the_network() -> None:
 # Two paths through the space WIDE that have no op in common, not even where the last block allows.
 FIRST = Architecture(
     blocks=(
-        BlockSpec(attention="gat", heads=2, combine="root", activation="tanh", bias=True),
+        BlockSpec(
+            attention="gat", heads=2, combine="root", norm="layer", activation="tanh", bias=True
+        ),
         BlockSpec(attention="cos", heads=4, aggregation="mean", combine="concat-mlp", bias=True),
     ),
     gates=((0, 0), (0, 1)),
@@ -255,10 +261,11 @@ SECOND = Architecture(
             attention="gene-linear",
             aggregation="max",
             combine="concat-mlp",
+            norm="batch",
             activation="elu",
             bias=True,
         ),
-        BlockSpec(expansion=0, attention="sym-gat", heads=2, combine="root", bias=True),
+        BlockSpec(expansion=0, propagation=2, attention="sym-gat", combine="root", bias=True),
     ),
     gates=((1, 1),),
     attention_normalization="none",
@@ -309,8 +316,56 @@ def test_steps_on_one_path_leave_all_other_weights_and_their_state_bit_for_bit(
     assert changed == second
 
 
+CALLED = {
+    "attention": (
+        FIRST,
+        {
+            "0/expansion/1",
+            "0/propagation/1",
+            "0/attention/gat/2",
+            "0/heads/2",
+            "0/aggregation/sum",
+            "0/combine/root",
+            "0/norm/layer",
+            "0/activation/tanh",
+            "1/expansion/1",
+            "1/propagation/1",
+            "1/attention/cos/4",
+            "1/heads/4",
+            "1/aggregation/mean",
+            "1/combine/concat-mlp",
+            "1/norm/none",
+            "1/activation/none",
+        },
+    ),
+    "mixed orders": (
+        SECOND,
+        {
+            "0/expansion/2",
+            "0/propagation/1",
+            "0/attention/gene-linear/1",
+            "0/heads/1",
+            "0/aggregation/max",
+            "0/combine/concat-mlp",
+            "0/norm/batch",
+            "0/activation/elu",
+            "1/expansion/0",
+            "1/propagation/2",
+            "1/combine/root",
+            "1/norm/none",
+            "1/activation/none",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("architecture", "expected"), CALLED.values(), ids=CALLED.keys())
 def test_ops_that_were_not_chosen_are_never_called(
-    x: Tensor, graph: Adjacency, monkeypatch: pytest.MonkeyPatch
+    architecture: Architecture,
+    expected: set[str],
+    x: Tensor,
+    graph: Adjacency,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     supernet = Supernet(WIDE, TASK, 2, 8)
     called: set[str] = set()
@@ -320,21 +375,8 @@ def test_ops_that_were_not_chosen_are_never_called(
             monkeypatch.setattr(op, "split", lambda x, n=name, s=split: called.add(n) or s(x))  # type: ignore[func-returns-value]
         else:
             op.register_forward_pre_hook(lambda *_, n=name: called.add(n))
-    supernet.network(FIRST)(x, graph).sum().backward()
-    assert called == {
-        "0/expansion/1",
-        "0/attention/gat/2",
-        "0/heads/2",
-        "0/aggregation/sum",
-        "0/combine/root",
-        "0/activation/tanh",
-        "1/expansion/1",
-        "1/attention/cos/4",
-        "1/heads/4",
-        "1/aggregation/mean",
-        "1/combine/concat-mlp",
-        "1/activation/none",
-    }
+    supernet.network(architecture)(x, graph).sum().backward()
+    assert called == expected
 
 
 def test_only_the_chosen_ops_get_a_gradient(x: Tensor, graph: Adjacency) -> None:
@@ -351,33 +393,51 @@ def test_straight_through_factors_leave_the_logits_as_they_are(
     for architecture in samples(supernet, 5, generator):
         network = supernet.network(architecture)
         probs = 0.05 + torch.rand(supernet.num_blocks, len(SLOTS), generator=generator)
-        scale = supernet.factors(factors(probs, "straight-through"))
+        scale = supernet.factors(architecture, factors(probs, "straight-through"))
         assert torch.equal(network(x, graph, factors=scale), network(x, graph))
 
 
-def test_factors_give_a_gradient_to_every_open_slot_and_to_no_other(
-    x: Tensor, graph: Adjacency
+@pytest.mark.parametrize(
+    ("name", "propagation", "idle"),
+    [
+        ("paper", 1, set()),
+        ("extended", 1, set()),
+        ("extended", 4, {"attention", "heads", "aggregation"}),
+    ],
+)
+def test_factors_give_a_gradient_to_what_scales_the_same_as_an_open_slot_and_to_no_other(
+    name: str, propagation: int, idle: set[str], x: Tensor, graph: Adjacency
 ) -> None:
-    supernet = make("paper", 2, 8)
-    spec = BlockSpec(attention="gat", heads=2, activation="tanh")
-    architecture = Architecture(blocks=(spec, spec.model_copy(update={"activation": "none"})))
+    supernet = make(name, 2, 8)
+    bias = supernet.space.bias
+    spec = BlockSpec(propagation=propagation, attention="gat", heads=2, bias=bias)
+    first = spec.model_copy(update={"activation": "tanh"})
+    architecture = Architecture(blocks=(first, spec))
     probs = torch.full((2, len(SLOTS)), 0.5, requires_grad=True)
-    scale = supernet.factors(factors(probs, "straight-through"))
+    scale = supernet.factors(architecture, factors(probs, "straight-through"))
     supernet.network(architecture)(x, graph, factors=scale).square().sum().backward()
-    is_open = candidate_mask(PAPER, 2).sum(dim=-1) > 1
+    is_open = (candidate_mask(supernet.space, 2).sum(dim=-1) > 1).tolist()
+    reached = {
+        (block, slot)
+        for block, row in enumerate(is_open)
+        for together in (("expansion",), MESSAGES, ("combine",), ("norm", "activation"))
+        for slot in {*together} - idle
+        if any(row[list(SLOTS).index(other)] for other in {*together} - idle)
+    }
     assert probs.grad is not None
-    assert torch.equal(probs.grad != 0, is_open)
+    assert {(block, list(SLOTS)[slot]) for block, slot in probs.grad.nonzero().tolist()} == reached
 
 
 def test_straight_through_gradients_are_those_of_the_factor_over_the_probability(
     x: Tensor, graph: Adjacency
 ) -> None:
     supernet = make("paper", 2, 8)
-    network = supernet.network(Architecture(blocks=(BlockSpec(heads=2), BlockSpec())))
+    architecture = Architecture(blocks=(BlockSpec(heads=2), BlockSpec()))
+    network = supernet.network(architecture)
     probs = (0.1 + torch.rand(2, len(SLOTS))).requires_grad_()
     ones = torch.ones(2, len(SLOTS), requires_grad=True)
     losses = [
-        network(x, graph, factors=supernet.factors(given)).square().sum()
+        network(x, graph, factors=supernet.factors(architecture, given)).square().sum()
         for given in (factors(probs, "straight-through"), ones)
     ]
     (grad,), (unit,) = (
@@ -389,17 +449,36 @@ def test_straight_through_gradients_are_those_of_the_factor_over_the_probability
 
 def test_each_factor_multiplies_what_its_slots_give() -> None:
     supernet = make("wide", 2, 8)
-    chosen = torch.tensor([[2.0, 3.0, 5.0, 7.0, 11.0, 13.0], [1.5, 2.5, 3.5, 4.5, 5.5, 6.5]])
-    first, last = supernet.factors(chosen)
+    chosen = torch.tensor([[2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0]] * 2)
+    first, last = supernet.factors(FIRST, chosen)
     numbers = [factor.item() for factor in first if factor is not None]
-    assert numbers == [2.0, 3.0 * 5.0 * 7.0, 11.0, 13.0]  # transform, messages, combined, output
+    assert numbers == [2.0, 3.0 * 5.0 * 7.0 * 11.0, 13.0, 17.0 * 19.0]
     assert last.output is None
-    assert [factor.item() for factor in last[:3] if factor is not None] == [1.5, 39.375, 5.5]
+    assert [factor.item() for factor in last[:3] if factor is not None] == [2.0, 1155.0, 13.0]
 
 
-def test_where_nothing_is_open_there_is_no_factor() -> None:
-    for block in make("single", 3, 5).factors(torch.full((3, len(SLOTS)), 0.5)):
+def test_without_attention_the_propagation_alone_scales_the_messages() -> None:
+    supernet = make("wide", 2, 8)
+    attentive, mixed = supernet.factors(SECOND, torch.full((2, len(SLOTS)), 0.5))
+    assert attentive.messages is not None
+    assert mixed.messages is not None
+    assert (attentive.messages.item(), mixed.messages.item()) == (0.5**4, 0.5)
+
+
+def test_where_nothing_is_open_there_is_no_factor(generator: Generator) -> None:
+    supernet = make("single", 3, 5)
+    architecture = supernet.space.sample(3, generator)
+    for block in supernet.factors(architecture, torch.full((3, len(SLOTS)), 0.5)):
         assert all(factor is None for factor in block)
+
+
+def test_a_fixed_propagation_without_attention_leaves_the_messages_alone(
+    generator: Generator,
+) -> None:
+    still = PAPER.model_copy(update={"propagation": (2,)})
+    supernet = Supernet(still, TASK, 2, 4)
+    scales = supernet.factors(still.sample(2, generator), torch.full((2, len(SLOTS)), 0.5))
+    assert [scale.messages for scale in scales] == [None, None]
 
 
 def test_the_seed_decides_the_weights() -> None:

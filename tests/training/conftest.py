@@ -35,13 +35,18 @@ def ring(nodes: int, generator: torch.Generator, sparse: bool) -> Data:
     return Data(x=x, edge_index=torch.cat([forth, forth.flip(0)], dim=1), y=y)
 
 
-@pytest.fixture(params=[False, True], ids=["dense", "sparse"])
-def many_graphs(request: pytest.FixtureRequest) -> GraphTask:
-    """Seven rings of 5 to 11 nodes with several labels per node: four, one and two of them."""
+def seven_rings(sparse: bool) -> GraphTask:
+    """Rings of 5 to 11 nodes with several labels per node: four, one and two of them."""
     generator = torch.Generator().manual_seed(0)
-    rings = [ring(nodes, generator, request.param) for nodes in range(5, 12)]
+    rings = [ring(nodes, generator, sparse) for nodes in range(5, 12)]
     own = (torch.tensor([0, 1, 2, 3]), torch.tensor([4]), torch.tensor([5, 6]))
     return GraphTask.from_source(source_from_graphs(rings, "rings", splits={"own": own}))
+
+
+@pytest.fixture(params=[False, True], ids=["dense", "sparse"])
+def many_graphs(request: pytest.FixtureRequest) -> GraphTask:
+    """The seven rings with features in either form."""
+    return seven_rings(request.param)
 
 
 @pytest.fixture
@@ -52,3 +57,14 @@ def yes_or_no(tiny_task: GraphTask) -> GraphTask:
     for part in PARTS:
         data[f"{part}_mask"] = torch.isin(nodes, getattr(tiny_task.split, part))
     return GraphTask.from_data(data, metric="roc-auc")
+
+
+@pytest.fixture(params=["single-label", "multi-label", "binary"])
+def any_kind(
+    request: pytest.FixtureRequest, tiny_task: GraphTask, yes_or_no: GraphTask
+) -> GraphTask:
+    """A task of each kind with dense features."""
+    tasks = {"single-label": tiny_task, "binary": yes_or_no, "multi-label": seven_rings(False)}
+    task = tasks[request.param]
+    assert task.kind == request.param
+    return task

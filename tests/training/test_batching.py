@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import Tensor
 
@@ -67,3 +68,46 @@ def test_joined_graphs_give_the_logits_of_single_ones(
     (joined,) = Batches(many_graphs, "train", size=4).in_order()
     single = [network(graph.x, graph.adjacency) for graph in many_graphs.graphs[:4]]
     torch.testing.assert_close(network(joined.x, joined.adjacency), torch.cat(single))
+
+
+def test_one_copy_is_the_batch_itself(tiny_task: GraphTask) -> None:
+    (batch,) = Batches(tiny_task, "train").in_order()
+    assert batch.repeated(1) is batch
+
+
+def test_copies_are_made_once(tiny_task: GraphTask) -> None:
+    (batch,) = Batches(tiny_task, "train").in_order()
+    assert batch.repeated(3) is batch.repeated(3)
+    assert batch.repeated(2) is not batch.repeated(3)
+    assert batch.repeated(2).y.numel() == 2 * batch.y.numel()
+
+
+def test_the_nodes_that_count_are_found_in_every_copy(tiny_task: GraphTask) -> None:
+    graph = tiny_task.graphs[0]
+    (batch,) = Batches(tiny_task, "val").in_order()
+    twice = batch.repeated(2)
+    assert twice.nodes is not None
+    assert twice.nodes.tolist() == [*range(9, 14), *range(29, 34)]
+    assert torch.equal(twice.y, torch.cat([batch.y, batch.y]))
+    assert torch.equal(dense(twice.x), torch.cat([dense(graph.x), dense(graph.x)]))
+    assert torch.equal(twice.select(torch.cat([graph.y, graph.y])), twice.y)
+
+
+def test_where_all_nodes_count_all_nodes_of_all_copies_do(many_graphs: GraphTask) -> None:
+    (batch,) = Batches(many_graphs, "train", size=4).in_order()
+    thrice = batch.repeated(3)
+    assert thrice.nodes is None
+    assert thrice.adjacency.num_nodes == len(thrice.y) == 3 * (5 + 6 + 7 + 8)
+    assert isinstance(thrice.x, SparseFeatures) == isinstance(batch.x, SparseFeatures)
+    assert torch.equal(dense(thrice.x), dense(batch.x).repeat(3, 1))
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_copies_give_the_same_logits_over_and_over(
+    many_graphs: GraphTask, architecture: Architecture, copies: int
+) -> None:
+    network = GraphNetwork(architecture, many_graphs, hidden=4).eval()
+    (batch,) = Batches(many_graphs, "train", size=4).in_order()
+    repeated = batch.repeated(copies)
+    logits = network(batch.x, batch.adjacency)
+    torch.testing.assert_close(network(repeated.x, repeated.adjacency), logits.repeat(copies, 1))

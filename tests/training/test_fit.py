@@ -10,8 +10,10 @@ from pdnas.errors import PdnasError
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
 from pdnas.tasks import GraphTask
+from pdnas.training import epochs as module
 from pdnas.training.batching import Batch, Batches, Part
-from pdnas.training.fit import Epoch, Fit, evaluate, fit, read_test, seeded
+from pdnas.training.epochs import evaluate
+from pdnas.training.fit import Epoch, Fit, fit, read_test, seeded
 from pdnas.training.recipe import Recipe
 
 
@@ -107,7 +109,7 @@ def test_the_epoch_is_chosen_from_what_validation_says(
         loss, metric = next(figures)
         return torch.tensor(loss), torch.tensor(metric)
 
-    monkeypatch.setattr(importlib.import_module("pdnas.training.fit"), "evaluate", scripted)
+    monkeypatch.setattr(module, "evaluate", scripted)
     recipe = recipe.changed(epochs=5, selection=selection, patience=patience)
     _, outcome, _ = fitted(architecture, tiny_task, recipe)
     assert (outcome.epoch, outcome.epochs) == (chosen, run)
@@ -173,7 +175,8 @@ def test_the_test_part_is_not_read_by_a_training(
             return super().shuffled()
 
     # The package has a function of the module's name.
-    monkeypatch.setattr(importlib.import_module("pdnas.training.fit"), "Batches", Spy)
+    for place in (module, importlib.import_module("pdnas.training.fit")):
+        monkeypatch.setattr(place, "Batches", Spy)
     network, _, _ = fitted(architecture, tiny_task, recipe)
     assert reads == ["train", "val"] * recipe.epochs
     read_test(network, tiny_task)
@@ -221,6 +224,19 @@ def test_a_binary_task_is_judged_by_its_ranking(
     assert network(graph.x, graph.edge_index).shape == (20, 1)
     assert outcome.val >= 0.75
     assert 0 <= read_test(network, yes_or_no) <= 1
+
+
+def test_copies_are_learnt_from_and_a_seed_decides_them(
+    architecture: Architecture, any_kind: GraphTask
+) -> None:
+    recipe = Recipe(
+        epochs=40, lr=0.05, copies=3, node_dropout=0.2, dropout=0, input_dropout=0, weight_decay=0
+    )
+    first, _, ours = fitted(architecture, any_kind, recipe)
+    second, _, theirs = fitted(architecture, any_kind, recipe)
+    assert ours[-1].train_loss < 0.8 * ours[0].train_loss
+    assert ours == theirs
+    assert same_weights(first, second)
 
 
 def test_the_random_state_outside_is_untouched() -> None:

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pdnas.errors import RecipeError, UnknownNameError
@@ -18,6 +20,11 @@ def test_the_defaults_are_those_of_the_gcn_paper_but_for_patience_and_length() -
         "input_dropout": 0.5,
         "dropout": 0.5,
         "attention_dropout": 0.0,
+        "node_dropout": 0.0,
+        "copies": 1,
+        "consistency": 1.0,
+        "consistency_warm_up": 100,
+        "sharpening": 0.5,
         "epochs": 400,
         "patience": 100,
         "selection": "metric",
@@ -54,6 +61,16 @@ def test_a_recipe_is_frozen() -> None:
         ("dropout", -0.1),
         ("dropout", 1.0),
         ("attention_dropout", 2),
+        ("node_dropout", 1.0),
+        ("node_dropout", -0.1),
+        ("copies", 0),
+        ("copies", 65),
+        ("copies", 1.5),
+        ("consistency", -1),
+        ("consistency", float("inf")),
+        ("consistency_warm_up", -1),
+        ("sharpening", 0),
+        ("sharpening", 1.5),
         ("epochs", 0),
         ("epochs", 2.5),
         ("patience", 0),
@@ -103,6 +120,88 @@ def test_a_toml_file_that_is_not_a_recipe_is_one_sentence(
     assert "\n" not in str(caught.value)
     if "ä" not in text:
         assert re.search(sentence, str(caught.value))
+
+
+positive = st.floats(0, exclude_min=True, allow_infinity=False)
+rates = st.floats(0, 1, exclude_max=True)
+counts = st.integers(1, 2**40)
+recipes = st.builds(
+    Recipe,
+    optimizer=st.sampled_from(["adam", "adamw", "sgd"]),
+    lr=positive,
+    weight_decay=st.floats(0, allow_infinity=False),
+    input_dropout=rates,
+    dropout=rates,
+    attention_dropout=rates,
+    node_dropout=rates,
+    copies=st.integers(1, 64),
+    consistency=st.floats(0, allow_infinity=False),
+    consistency_warm_up=st.integers(0, 2**40),
+    sharpening=st.floats(0, 1, exclude_min=True),
+    epochs=counts,
+    patience=counts,
+    selection=st.sampled_from(["metric", "loss"]),
+    batch_graphs=counts,
+)
+
+
+@given(recipe=recipes)
+def test_a_file_keeps_everything(recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "kept.toml"
+    recipe.save(path)
+    assert Recipe.load(path) == recipe
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_named_recipe_is_found_again_in_its_file(name: str, tmp_path: Path) -> None:
+    RECIPES[name].save(str(tmp_path / "mine.toml"))
+    assert find_recipe(str(tmp_path / "mine.toml")) == RECIPES[name]
+
+
+def test_a_file_has_a_line_for_every_field(tmp_path: Path) -> None:
+    Recipe(lr=1e-05, epochs=3).save(tmp_path / "mine.toml")
+    lines = (tmp_path / "mine.toml").read_text().splitlines()
+    assert [line.split(" = ")[0] for line in lines] == list(Recipe.model_fields)
+    assert lines[:2] == ['optimizer = "adam"', "lr = 1e-05"]
+
+
+@pytest.mark.parametrize("place", [".", "none/mine.toml"])
+def test_a_path_that_cannot_be_written_to_is_one_sentence(tmp_path: Path, place: str) -> None:
+    path = tmp_path / place
+    pattern = (
+        rf"^The recipe cannot be written to '{re.escape(str(path))}' \([\w ]+\); "
+        r"give a path that you may write to\.$"
+    )
+    with pytest.raises(RecipeError, match=pattern):
+        Recipe().save(path)
+
+
+def test_recipes_for_consistency_compare_copies_of_which_nodes_are_dropped() -> None:
+    named = {name for name in RECIPES if name.startswith("consistency")}
+    assert "consistency" in named
+    for name in named:
+        recipe = find_recipe(name)
+        assert recipe.copies > 1
+        assert recipe.consistency > 0
+        assert recipe.node_dropout > 0
+    assert {RECIPES[name].copies for name in set(RECIPES) - named} == {1}
+
+
+@pytest.mark.parametrize(
+    ("copies", "warm_up", "weights"),
+    [
+        (2, 4, [0.5, 1.0, 1.5, 2.0, 2.0]),
+        (2, 1, [2.0] * 5),
+        (2, 0, [2.0] * 5),
+        (1, 4, [0.0] * 5),
+    ],
+    ids=["grows", "in one epoch", "at once", "nothing to compare"],
+)
+def test_the_weight_of_consistency_grows_to_its_value(
+    copies: int, warm_up: int, weights: list[float]
+) -> None:
+    recipe = Recipe(copies=copies, consistency=2.0, consistency_warm_up=warm_up)
+    assert [recipe.consistency_at(epoch) for epoch in range(5)] == weights
 
 
 def test_a_missing_file_is_named() -> None:

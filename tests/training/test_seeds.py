@@ -24,7 +24,8 @@ from pdnas.runs import (
 from pdnas.tasks import GraphTask
 from pdnas.training import train
 from pdnas.training.batching import Batches
-from pdnas.training.fit import Epoch, evaluate
+from pdnas.training.epochs import evaluate
+from pdnas.training.fit import Epoch
 from pdnas.training.recipe import Recipe
 
 

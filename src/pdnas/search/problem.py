@@ -186,6 +186,7 @@ def _specs(space: SearchSpace, dims: Dims, *, last: bool) -> Iterator[tuple[Bloc
         slot: [SLOTS[slot][name] for name in space.candidates(slot, last=last)] for slot in SLOTS
     }
     decisive = {slot for slot, kinds in ops.items() if any(kind.shapes(dims) for kind in kinds)}
+    decisive.add("propagation")  # without one step there is no attention to count
     decisive |= {other for slot in decisive for kind in ops[slot] for other in kind.depends}
     names = [space.candidates(slot, last=last)[: None if slot in decisive else 1] for slot in SLOTS]
     for values in itertools.product(*names):

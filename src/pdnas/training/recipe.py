@@ -36,7 +36,7 @@ class Recipe(BaseModel):
         100, ge=0, description="Epochs in which that weight grows from 0 to its value."
     )
     sharpening: float = Field(
-        0.5, gt=0, le=1, description="Temperature of that answer; the lower, the surer."
+        0.5, ge=0.01, le=1, description="Temperature of that answer; the lower, the surer."
     )
     epochs: int = Field(400, ge=1, description="Epochs at most.")
     patience: int = Field(100, ge=1, description="Epochs without a better one before stopping.")
@@ -101,7 +101,7 @@ class Recipe(BaseModel):
         """Read a TOML file whose keys are the fields; what it does not name keeps its default."""
         try:
             values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise RecipeError(f"The recipe '{path}' cannot be read: {error}.") from None
         return _validated(values, f"The recipe '{path}'")
 
@@ -133,6 +133,7 @@ RECIPES.register("gat")(
     )
 )
 RECIPES.register("sage")(Recipe())
+RECIPES.register("jknet-concat")(Recipe())
 # Consistency training after GRAND: a start for any graph, and what suits CiteSeer and PubMed.
 CONSISTENCY = Recipe(node_dropout=0.5, copies=4, sharpening=0.3, epochs=1000, patience=200)
 RECIPES.register("consistency")(CONSISTENCY)

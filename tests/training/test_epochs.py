@@ -1,0 +1,199 @@
+"""What one epoch of a training lowers, step by step, and what it tells."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pdnas.architecture import Architecture
+from pdnas.models import GraphNetwork
+from pdnas.ops import Adjacency
+from pdnas.tasks import GraphTask
+from pdnas.training import epochs as module
+from pdnas.training.batching import Batch, Batches
+from pdnas.training.consistency import consistency_loss, drop_nodes
+from pdnas.training.epochs import Epochs, evaluate, make_epochs, train_epoch, training_loss
+from pdnas.training.fit import seeded
+from pdnas.training.metrics import loss, score
+from pdnas.training.recipe import Recipe
+
+
+def first_batch(task: GraphTask) -> Batch:
+    return next(Batches(task, "train", size=2).in_order())
+
+
+def test_with_one_copy_the_loss_is_that_of_the_labels(
+    architecture: Architecture, any_kind: GraphTask
+) -> None:
+    network, batch = GraphNetwork(architecture, any_kind, 8), first_batch(any_kind)
+    plain = loss(batch.select(network(batch.x, batch.adjacency)), batch.y, any_kind.kind)
+    for recipe in (Recipe(), Recipe(consistency=7.0, sharpening=0.1)):
+        assert torch.equal(training_loss(network, batch, any_kind, recipe, 7.0), plain)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_copies_add_their_distance_from_a_common_answer(
+    architecture: Architecture, any_kind: GraphTask, copies: int
+) -> None:
+    network, batch = GraphNetwork(architecture, any_kind, 8), first_batch(any_kind)
+    recipe = Recipe(copies=copies, node_dropout=0.4, sharpening=0.3)
+    with seeded(3):
+        value = training_loss(network, batch, any_kind, recipe, 2.5)
+    with seeded(3):
+        x = drop_nodes(batch.repeated(copies).x, 0.4)
+    assert isinstance(x, torch.Tensor)
+    answers = torch.stack([network(part, batch.adjacency) for part in x.chunk(copies)])
+    labels = [loss(batch.select(answer), batch.y, any_kind.kind) for answer in answers]
+    disagreement = consistency_loss(answers, any_kind.kind, 0.3)
+    assert disagreement > 0
+    torch.testing.assert_close(value, torch.stack(labels).mean() + 2.5 * disagreement)
+
+
+def test_without_a_weight_the_distance_of_the_copies_is_left_out(
+    architecture: Architecture, any_kind: GraphTask
+) -> None:
+    network, batch = GraphNetwork(architecture, any_kind, 8), first_batch(any_kind)
+    recipe = Recipe(copies=2, node_dropout=0.4)
+    values = []
+    for given, weight in (
+        (recipe.changed(consistency=0), 9.0),
+        (recipe, 0.0),
+        (recipe, 1.0),
+        (recipe, torch.tensor(3.0)),
+    ):
+        with seeded(3):
+            values.append(training_loss(network, batch, any_kind, given, weight))
+    with seeded(3):
+        x = drop_nodes(batch.repeated(2).x, 0.4)
+    assert isinstance(x, torch.Tensor)
+    logits = torch.cat([batch.select(network(part, batch.adjacency)) for part in x.chunk(2)])
+    labels = loss(logits, torch.cat([batch.y, batch.y]), any_kind.kind)
+    torch.testing.assert_close(values[0], labels)
+    assert torch.equal(values[1], values[0])
+    torch.testing.assert_close(values[3] - labels, 3 * (values[2] - labels))
+
+
+def test_nodes_are_dropped_with_a_single_copy_too(
+    architecture: Architecture, tiny_task: GraphTask
+) -> None:
+    network, batch = GraphNetwork(architecture, tiny_task, 8), first_batch(tiny_task)
+    with seeded(3):
+        value = training_loss(network, batch, tiny_task, Recipe(node_dropout=0.5), 1.0)
+    with seeded(3):
+        logits = network(drop_nodes(batch.x, 0.5), batch.adjacency)
+    assert torch.equal(value, loss(batch.select(logits), batch.y, tiny_task.kind))
+    assert not torch.equal(value, training_loss(network, batch, tiny_task, Recipe(), 1.0))
+
+
+class Said(torch.nn.Module):
+    """Says what it is told, whatever it sees."""
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        super().__init__()
+        self.logits = torch.nn.Parameter(logits)
+
+    def forward(self, x: torch.Tensor, adjacency: Adjacency) -> torch.Tensor:
+        assert x.shape[0] == adjacency.num_nodes == self.logits.size(0)
+        return self.logits
+
+
+@pytest.mark.parametrize("consistency", [0.0, 1.0])
+def test_nodes_without_a_label_take_part_in_the_consistency_alone(
+    tiny_task: GraphTask, consistency: float
+) -> None:
+    said = Said(torch.randn(2 * 20, 3))
+    recipe = Recipe(copies=2)
+    training_loss(said, first_batch(tiny_task), tiny_task, recipe, consistency).backward()
+    assert said.logits.grad is not None
+    reached = said.logits.grad.abs().sum(dim=1) > 0
+    labeled = [node % 20 < 9 for node in range(40)]
+    assert reached.tolist() == ([True] * 40 if consistency else labeled)
+
+
+def test_what_else_a_network_takes_reaches_it(
+    architecture: Architecture, tiny_task: GraphTask
+) -> None:
+    network, batch = GraphNetwork(architecture, tiny_task, 8), first_batch(tiny_task)
+    shut = torch.zeros(2, 2)
+    value = training_loss(network, batch, tiny_task, Recipe(), 1.0, gates=shut)
+    logits = network(batch.x, batch.adjacency, gates=shut)
+    assert torch.equal(value, loss(batch.select(logits), batch.y, tiny_task.kind))
+    assert not torch.equal(value, training_loss(network, batch, tiny_task, Recipe(), 1.0))
+
+
+def test_an_epoch_is_a_step_per_batch_in_training_mode(
+    architecture: Architecture, any_kind: GraphTask
+) -> None:
+    network = GraphNetwork(architecture, any_kind, 8).eval()
+    twin = GraphNetwork(architecture, any_kind, 8)
+    twin.load_state_dict(network.state_dict())
+    recipe = Recipe(optimizer="sgd", lr=0.1, copies=2, node_dropout=0.3)
+    batches = Batches(any_kind, "train", recipe.batch_graphs)
+    with seeded(3):
+        mean = train_epoch(
+            network, batches, any_kind, recipe.make_optimizer(network.parameters()), recipe, 0.5
+        )
+    assert network.training
+
+    optimizer, losses = recipe.make_optimizer(twin.parameters()), []
+    with seeded(3):
+        for batch in batches.shuffled():
+            twin.zero_grad()
+            value = training_loss(twin, batch, any_kind, recipe, 0.5)
+            value.backward()
+            optimizer.step()
+            losses.append(value.item())
+    assert len(losses) == (2 if any_kind.kind == "multi-label" else 1)
+    assert mean.item() == pytest.approx(sum(losses) / len(losses))
+    assert not mean.requires_grad
+    for ours, theirs in zip(network.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("part", ["train", "val", "test"])
+def test_evaluation_is_that_of_all_nodes_of_a_part_at_once(
+    architecture: Architecture, many_graphs: GraphTask, part: Any
+) -> None:
+    network = GraphNetwork(architecture, many_graphs, 8, dropout=0.5, input_dropout=0.5)
+    value, metric = evaluate(network, Batches(many_graphs, part), many_graphs)
+    (batch,) = Batches(many_graphs, part, size=7).in_order()
+    assert not network.training
+    logits = network(batch.x, batch.adjacency)
+    torch.testing.assert_close(value, loss(logits, batch.y, "multi-label"))
+    torch.testing.assert_close(metric, score(logits, batch.y, "multi-label", many_graphs.metric))
+    assert not value.requires_grad
+
+
+def test_an_epoch_tells_training_loss_validation_loss_and_metric(
+    architecture: Architecture, tiny_task: GraphTask
+) -> None:
+    network = GraphNetwork(architecture, tiny_task, 8)
+    epochs = make_epochs(network, tiny_task, Recipe())
+    batch = next(Batches(tiny_task, "train").in_order())
+    before = loss(batch.select(network(batch.x, batch.adjacency)), batch.y, tiny_task.kind)
+    figures = epochs(0)
+    after = evaluate(network, Batches(tiny_task, "val"), tiny_task)
+    torch.testing.assert_close(figures, torch.stack([before.detach(), *after]))
+
+
+def test_every_epoch_has_the_weight_of_consistency_that_the_recipe_states(
+    architecture: Architecture, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights: list[float] = []
+
+    def spy(*given: Any) -> Tensor:
+        weights.append(given[-1])
+        return train_epoch(*given)
+
+    monkeypatch.setattr(module, "train_epoch", spy)
+    recipe = Recipe(copies=2, consistency=2.0, consistency_warm_up=4)
+    epochs = make_epochs(GraphNetwork(architecture, tiny_task, 8), tiny_task, recipe)
+    for number in (0, 1, 3, 9):
+        epochs(number)
+    assert weights == [0.5, 1.0, 2.0, 2.0]
+
+
+def test_nothing_is_recorded_on_a_cpu(architecture: Architecture, tiny_task: GraphTask) -> None:
+    network = GraphNetwork(architecture, tiny_task, 8)
+    assert type(make_epochs(network, tiny_task, Recipe(epochs=1000))) is Epochs
