@@ -107,7 +107,7 @@ class Job(Record):
     seed: int = 0
     seeds: int = 3
     candidates: int = 6
-    mutations: int = 6
+    mutations: int = 0
     tune: int = 0
     controls: tuple[str, ...] = ("random", "gcn", "gat")
     max_parameters: int | None = None

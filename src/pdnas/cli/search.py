@@ -78,7 +78,7 @@ class Command:
     """weights that the network may have at most"""
     candidates: int = 6
     """architectures of each search that are trained to choose among them"""
-    mutations: int = 6
+    mutations: int = 0
     """changes of the best of these, of one choice each, that are trained too"""
     tune: int = 0
     """recipes to try for the network found before the final trainings; 0: none"""

@@ -94,7 +94,7 @@ class Command:
     """weights that a network may have at most"""
     candidates: int = 6
     """architectures of each search that are trained to choose among them"""
-    mutations: int = 6
+    mutations: int = 12
     """changes of the best of these, of one choice each, that are trained too"""
     trials: int = 30
     """recipes to try; the best three are tried again"""

@@ -87,6 +87,8 @@ class Study(ABC):
         self._live: dict[int, optuna.Trial] = {}
         # Whatever is under way in the file died with whoever asked for it, and is done again.
         self._lost: list[int] = self._study.user_attrs.get(INTERRUPTED, [])
+        while self._study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
+            self._study.ask()  # what was queued and not begun counts as under way too
         for trial in self._study.get_trials(states=[TrialState.RUNNING]):
             self._lost = [*self._lost, trial.number]
             self._study.set_user_attr(INTERRUPTED, self._lost)
@@ -290,7 +292,7 @@ class GridStudy(Study):
         cell = next((cell for cell in self._cells if cell not in asked), None)
         if cell is None:
             return None
-        self._study.enqueue_trial(cell, skip_if_exists=True)
+        self._study.enqueue_trial(cell)
         trial = self._ask(RandomSampler())
         for name in cell:
             trial.suggest_categorical(name, sorted({other[name] for other in self._cells}))
