@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pdnas.architecture import Architecture, BlockSpec
     from pdnas.errors import PdnasError
     from pdnas.models import GraphNetwork
-    from pdnas.pipeline import search
     from pdnas.runs import Result, load_run
     from pdnas.space import SearchSpace
     from pdnas.tasks import GraphTask, load_task
     from pdnas.training import Recipe, train
+    from pdnas.tuning import search
 
 _HOMES = {
     "Architecture": "pdnas.architecture",
@@ -30,7 +30,7 @@ _HOMES = {
     "SearchSpace": "pdnas.space",
     "load_run": "pdnas.runs",
     "load_task": "pdnas.tasks",
-    "search": "pdnas.pipeline",
+    "search": "pdnas.tuning",
     "train": "pdnas.training",
 }
 

@@ -92,6 +92,7 @@ class Job(Record):
         seed: Of the search, and the first of the final trainings.
         seeds: How many final trainings.
         candidates: How many architectures of each search are trained to choose among them.
+        designs: Whether baselines that are members of the space are trained as candidates too.
         mutations: How many changes of the best of these are trained, each of one choice.
         tune: How many recipes to try for the network found; 0: the recipe stays as it is.
         controls: What the network found is compared with: ``random``, or baselines' names.
@@ -107,6 +108,7 @@ class Job(Record):
     seed: int = 0
     seeds: int = 3
     candidates: int = 6
+    designs: Literal["on", "off"] = "on"
     mutations: int = 0
     tune: int = 0
     controls: tuple[str, ...] = ("random", "gcn", "gat")
@@ -363,8 +365,8 @@ class Pipeline:
     ) -> None:
         if job.tune and tuner is None:
             raise SearchError(
-                f"The job asks for {job.tune} trials of a tuning, but there is no tuner; give "
-                "tuner=pdnas.tuning.RecipeTuner(...), or use pdnas search --tune."
+                f"The job asks for {job.tune} trials of a tuning, but there is no tuner; call "
+                "pdnas.search, or give tuner=pdnas.tuning.RecipeTuner(...)."
             )
         self.job, self.task, self.watcher = job, task, watcher
         self._tuner = tuner
@@ -437,7 +439,7 @@ class Pipeline:
         costs = [_measure(problem, job) for problem in self._problems]
         step = sum(search for search, _ in costs)
         training = statistics.fmean(training for _, training in costs)
-        count = job.candidates * len(costs) + job.mutations + FINALISTS
+        count = job.candidates * len(costs) + len(self._designs()) + job.mutations + FINALISTS
         trials = training * count * math.ceil(RUNGS[-1] * job.recipe.epochs)
         whole_training = training * job.recipe.epochs
         tuning = TUNE_TRAININGS * job.tune * whole_training
@@ -574,8 +576,7 @@ class Pipeline:
         first = [trial for trial in self.progress.trials if trial.seed == job.trial_seed]
         race = Race([trial.rungs for trial in first], epochs)
         if len(first) < len(queue):
-            cell, candidate = queue[len(first)]
-            return candidate.architecture, cell.hidden, candidate.val, job.trial_seed, race
+            return *queue[len(first)], job.trial_seed, race
         leaders = sorted(first, key=lambda trial: -trial.val)
         repeated = len(self.progress.trials) - len(first)
         if len(first) < len(queue) + job.mutations and not repeated:
@@ -604,15 +605,39 @@ class Pipeline:
         shape = trial.architecture.num_blocks, trial.hidden
         return next(p for p in self._problems if (p.num_blocks, p.hidden) == shape)
 
-    def _queue(self) -> list[tuple[Cell, Candidate]]:
-        """The candidates of all searches: the first of each, then the second of each, and so on."""
+    def _queue(self) -> list[tuple[Architecture, int, float | None]]:
+        """What is trained at first, with its hidden size and what the search says of it.
+
+        The first candidate of each search, then the second of each, and so on; then what people
+        have designed within the space.
+        """
         ranked = [
             (rank, number, cell, candidate)
             for number, cell in enumerate(self.progress.cells)
             for rank, candidate in enumerate(cell.candidates)
         ]
         ranked.sort(key=lambda entry: entry[:2])
-        return [(cell, candidate) for _, _, cell, candidate in ranked]
+        queue: dict[tuple[Architecture, int], float | None] = {
+            (candidate.architecture, cell.hidden): candidate.val for _, _, cell, candidate in ranked
+        }
+        for design in self._designs():
+            queue.setdefault(design, None)
+        return [(*what, estimate) for what, estimate in queue.items()]
+
+    def _designs(self) -> list[tuple[Architecture, int]]:
+        """The baselines that are members of the space, of a depth that is searched, and fit."""
+        if self.job.designs == "off":
+            return []
+        space = self.job.space
+        known = [space.plain(BASELINES[name].architecture) for name in BASELINES]
+        return [
+            (architecture, problem.hidden)
+            for problem in self._problems
+            for architecture in known
+            if architecture in space
+            and architecture.num_blocks == problem.num_blocks
+            and problem.fits(architecture)
+        ]
 
     def _try(
         self,

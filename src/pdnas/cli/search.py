@@ -78,6 +78,8 @@ class Command:
     """weights that the network may have at most"""
     candidates: int = 6
     """architectures of each search that are trained to choose among them"""
+    designs: Literal["on", "off"] = "on"
+    """whether baselines that are members of the space are candidates too"""
     mutations: int = 0
     """changes of the best of these, of one choice each, that are trained too"""
     tune: int = 0
@@ -128,6 +130,7 @@ class Command:
             seed=self.seed,
             seeds=self.seeds,
             candidates=self.candidates,
+            designs=self.designs,
             mutations=self.mutations,
             tune=self.tune,
             controls=self.controls,

@@ -94,6 +94,8 @@ class Command:
     """weights that a network may have at most"""
     candidates: int = 6
     """architectures of each search that are trained to choose among them"""
+    designs: Literal["on", "off"] = "on"
+    """whether baselines that are members of the space are candidates too"""
     mutations: int = 12
     """changes of the best of these, of one choice each, that are trained too"""
     trials: int = 30
@@ -161,6 +163,7 @@ class Command:
             seed=self.seed,
             seeds=self.seeds,
             candidates=self.candidates,
+            designs=self.designs,
             mutations=self.mutations,
             max_parameters=self.max_parameters,
         )

@@ -210,7 +210,7 @@ def _folder(folder: Path, name: str, *, quick: bool) -> RunDirectory:
     settings = {"command": "reproduce", "table": name, "quick": quick}
     place = folder / "settings.json"
     if place.is_file():
-        if json.loads(place.read_text(encoding="utf-8")) != settings:
+        if place.read_bytes() != (json.dumps(settings, indent=2) + "\n").encode():
             raise RunError(
                 f"The folder '{folder}' holds another table, or a quick one beside a whole one; "
                 "give another --output."

@@ -16,8 +16,8 @@ class _Package(ModuleType):
     """``pdnas.search`` is this package and, for those who have a graph, a function."""
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
-        """See :func:`pdnas.pipeline.search`."""
-        return importlib.import_module("pdnas.pipeline").search(*arguments, **settings)
+        """See :func:`pdnas.tuning.search`."""
+        return importlib.import_module("pdnas.tuning").search(*arguments, **settings)
 
 
 sys.modules[__name__].__class__ = _Package
