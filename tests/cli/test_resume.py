@@ -1,31 +1,44 @@
 """``pdnas resume``: runs that can be finished, and those that cannot."""
 
 import json
+import multiprocessing
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import SimpleNamespace
 from typing import Any
 
+import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 from pdnas.cli.live import SearchProgress
-from pdnas.runs import load_run
+from pdnas.runs import JOURNAL, load_run
+from pdnas.tuning import local
 
 Pdnas = Callable[..., CompletedProcess[str]]
 
 SEARCH = ["--hidden", "4", "--candidates", "2", "--pool", "4", "--adapted", "1", "--adapt-epochs=1"]
-SMALL = [*SEARCH, "--epochs=36", "--patience=3", "--seeds=2", "--controls", "gcn", "--quiet"]
+TRAININGS = ["--epochs=36", "--patience=3", "--seeds=2", "--mutations=2", "--controls", "gcn"]
+SMALL = [*SEARCH, *TRAININGS, "--quiet"]
 """A search and its trainings, which take about as long, of a second altogether."""
+
+TUNE = ["--architecture=gcn", "--hidden=4", "--trial-seeds=1", "--seeds=1", "--device=cpu"]
+"""The tuning of a network that there is."""
 
 NURSERY = """
 import json, os, sys, time
 from types import SimpleNamespace
 from pdnas import pipeline
+from pdnas import tuning
 from pdnas.cli import main, resume, search
 
 # The search's clock is fifty times too fast, so that it writes a checkpoint every 20 milliseconds.
@@ -205,7 +218,7 @@ def test_a_run_is_resumed_from_another_folder(
 @pytest.fixture
 def searched(pdnas: Pdnas, tiny: Path) -> Path:
     """A finished search."""
-    lean = ["--epochs", "6", "--seeds", "1", "--candidates", "1", "--quiet", "--controls"]
+    lean = ["--epochs=6", "--seeds=1", "--candidates=1", "--designs=off", "--quiet", "--controls"]
     assert pdnas("search", tiny, *SEARCH, *lean, "--run-dir", "searched").returncode == 0
     return Path("searched")
 
@@ -280,8 +293,8 @@ def test_a_search_killed_at_random_moments_comes_to_the_same_end(
     nursery: Nursery, pdnas: Pdnas, tiny: Path, tmp_path: Path, count: int
 ) -> None:
     """The moments are spread over the whole job; a resumed one may be killed again."""
-    began = time.monotonic()
-    assert nursery("search", tiny, *SMALL, "--run-dir", tmp_path / "whole").returncode == 0
+    began, flags = time.monotonic(), [*SMALL, "--tune=2"] if count > 3 else SMALL
+    assert nursery("search", tiny, *flags, "--run-dir", tmp_path / "whole").returncode == 0
     took, expected = time.monotonic() - began, outcome(tmp_path / "whole")
     chance, phases = random.Random(0), []
     for number in range(count):
@@ -290,7 +303,7 @@ def test_a_search_killed_at_random_moments_comes_to_the_same_end(
             tries += 1
             run = tmp_path / f"killed{number}-{tries}"
             begun, moment = run / "settings.json", moment * 0.8 if tries > 1 else moment
-            command: list[str | Path] = ["search", tiny, *SMALL, "--run-dir", run]
+            command: list[str | Path] = ["search", tiny, *flags, "--run-dir", run]
             code = nursery(*command, sent=signal.SIGKILL, begun=begun, after=moment).returncode
         assert code == -signal.SIGKILL
         phases.append(phase(run))
@@ -340,3 +353,123 @@ def test_ctrl_c_ends_a_search_with_130_and_a_result(
     assert result.search is not None
     assert result.search.stopped == "interrupt"
     assert 0 < result.search.epochs < 100000
+
+
+@pytest.fixture
+def tuned(pdnas: Pdnas, tiny: Path) -> Path:
+    """A finished tuning, of no trials: nothing but the final training."""
+    command = ["tune", tiny, *TUNE, "--epochs=3", "--trials=0", "--run-dir", "tuned", "--quiet"]
+    assert pdnas(*command).returncode == 0
+    return Path("tuned")
+
+
+def test_a_finished_tuning_comes_to_the_same_result(pdnas: Pdnas, tuned: Path) -> None:
+    before, history = outcome(tuned), (tuned / "history.jsonl").read_bytes()
+    done = pdnas("resume", tuned)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nrun: tuned\n" in done.stdout
+    assert (outcome(tuned), (tuned / "history.jsonl").read_bytes()) == (before, history)
+
+
+def test_a_finished_tuning_still_says_how_long_it_took(pdnas: Pdnas, tuned: Path) -> None:
+    before = json.loads((tuned / "result.json").read_text())
+    assert pdnas("resume", tuned, "--quiet").returncode == 0
+    assert json.loads((tuned / "result.json").read_text()) == before
+
+
+def test_json_and_quiet_mean_the_same_as_in_tune(pdnas: Pdnas, tuned: Path) -> None:
+    done = pdnas("resume", tuned, "--json", "--quiet")
+    said = json.loads(done.stdout)
+    assert said.pop("run") == "tuned"
+    assert said == json.loads((tuned / "result.json").read_text())
+    assert pdnas("resume", tuned, "--quiet").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("settings.json", '{"command": "tune"}'),
+        ("checkpoint/final.json", "{"),
+        ("checkpoint/trainings.json", "{"),
+    ],
+)
+def test_a_damaged_tuning_is_one_sentence(
+    pdnas: Pdnas, tuned: Path, name: str, content: str
+) -> None:
+    assert (tuned / name).exists()
+    (tuned / name).write_text(content)
+    assert name in one_sentence(pdnas("resume", tuned))
+
+
+def trials(run: Path) -> dict[str, dict[int, float | None]]:
+    """The numbers and the validations of the recipes that a tuning tried, by what became of them.
+
+    Only what the journal holds is read: nothing is added to it.
+    """
+    found: dict[str, dict[int, float | None]] = {}
+    if (run / JOURNAL).exists():
+        storage = JournalStorage(JournalFileBackend(str(run / JOURNAL)))
+        if "recipe" in optuna.get_all_study_names(storage):
+            for trial in optuna.load_study(study_name="recipe", storage=storage).trials:
+                found.setdefault(trial.state.name, {})[trial.number] = trial.value
+    return found
+
+
+def test_a_killed_tuning_repeats_nothing_and_comes_to_a_result(
+    nursery: Nursery, pdnas: Pdnas, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed in its third trial, and gone on with by the same command and by resume."""
+    run, now = tmp_path / "run", tmp_path / "now"
+    same = [f"--data-root={tmp_path}", "--epochs=150", "--patience=150"]
+    flags = [*TUNE, *same, "--trials=5", "--quiet", "--run-dir"]
+
+    def watch() -> None:
+        until = time.monotonic() + 60
+        while len(trials(run).get("COMPLETE", {})) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        now.touch()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    killed = nursery("tune", tiny, *flags, run, sent=signal.SIGKILL, begun=now, after=0.05)
+    watcher.join()
+    assert killed.returncode == -signal.SIGKILL
+    before = trials(run)
+    begun = {*before.get("RUNNING", {}), *before.get("WAITING", {})}
+    assert 2 <= len(before["COMPLETE"]) < 5
+    assert len(begun) <= 1
+    assert not (run / "result.json").exists()
+    shutil.copytree(run, tmp_path / "copy")
+
+    server = multiprocessing.get_context("forkserver")  # processes take seconds to start otherwise
+    server.set_forkserver_preload(["pdnas.tuning.local"])
+    here = SimpleNamespace(
+        get_context=lambda _: server, parent_process=multiprocessing.parent_process
+    )
+    monkeypatch.setattr(local, "multiprocessing", here)
+    commands: dict[str, list[str | Path]] = {
+        "run": ["resume", "--quiet"],
+        "copy": ["tune", tiny, *flags],
+    }
+    for name, command in commands.items():
+        place = tmp_path / name
+        done = pdnas(*command, place)
+        assert (done.returncode, done.stderr) == (0, "")
+        after = trials(place)
+        ended = {**after["COMPLETE"], **after.get("PRUNED", {})}
+        assert before["COMPLETE"].items() <= after["COMPLETE"].items()
+        assert len(ended) == 5 + 3, "five trials and the best three again, none of them twice"
+        assert after.keys() <= {"COMPLETE", "PRUNED", "FAIL"}
+        assert set(after.get("FAIL", {})) == begun
+        assert sorted([*ended, *after.get("FAIL", {})]) == list(
+            range(sum(map(len, after.values())))
+        )
+    assert outcome(tmp_path / "copy") == outcome(run)
+
+
+def test_ctrl_c_ends_a_tuning_with_130(nursery: Nursery, tiny: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command: list[str | Path] = ["tune", tiny, *TUNE, "--trials=99", "--quiet", "--run-dir", run]
+    done = nursery(*command, sent=signal.SIGINT, begun=run / JOURNAL, after=0.5)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == f"pdnas: stopped; go on with: pdnas resume {run}\n"

@@ -14,6 +14,7 @@ from pdnas.reproduce import TABLES, reproduce
 from pdnas.reproduce.base import TASKS, Watcher
 from pdnas.reproduce.work import Legs
 from pdnas.runs import Scores
+from pdnas.tuning.local import check_workers
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Command:
         TABLES[self.table]
         if not 1 <= self.searches <= MANY:
             raise PdnasError(f"--searches is {self.searches}; give 1 to {MANY}.")
+        check_workers(self.workers)
         self.device.apply()
         label = f"reproduce-{self.table}" + "-quick" * self.quick
         folder = self.output or Path("runs") / label

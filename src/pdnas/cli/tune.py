@@ -38,6 +38,7 @@ from pdnas.training import RECIPES, Recipe, find_recipe
 from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch
 from pdnas.tuning import Tuning, tune
+from pdnas.tuning.local import check_workers
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.study import Row, Study
 from pdnas.tuning.tune import RECIPE, TuningWatcher
@@ -133,6 +134,7 @@ class Command:
             )
         tuning = self._tuning()
         tuning.check()
+        check_workers(self.workers)
         task = self.task.load()
         settings = TuneSettings(
             name=Path(self.architecture).stem if self.architecture else "found",

@@ -14,6 +14,7 @@ Dot = tuple[str, float, float]
 def dots(panels: Mapping[str, Sequence[Dot]], title: str, path: Path, *, log: bool = False) -> None:
     """A panel of dots with error bars for each task, rows below each other."""
     # Imported here: it takes a while, and only a finished table needs it.
+    from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
@@ -34,4 +35,5 @@ def dots(panels: Mapping[str, Sequence[Dot]], title: str, path: Path, *, log: bo
         ax.set_yticks(range(len(names)), names if place == 0 else [""] * len(names))
         ax.grid(axis="x", alpha=0.3)
     figure.suptitle(title)
-    figure.savefig(path, format="svg")
+    with rc_context({"svg.fonttype": "none"}):  # text stays text
+        figure.savefig(path, format="svg")

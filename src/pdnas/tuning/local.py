@@ -1,10 +1,13 @@
 """Work in processes of this machine, each with its own threads; several may share a GPU."""
 
+import contextlib
 import multiprocessing
+import os
 import pickle
 import shutil
 import signal
 import tempfile
+import threading
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +25,12 @@ from pdnas.tuning.work import Work, reason_of
 
 LONGEST = 1024
 """More processes or threads than any machine has."""
+
+
+def check_workers(workers: int) -> None:
+    """Refuse a number of processes that no machine has."""
+    if not 1 <= workers <= LONGEST:
+        raise PdnasError(f"The number of workers is {workers}; give 1 to {LONGEST}.")
 
 
 @dataclass
@@ -49,8 +58,7 @@ class LocalExecutor(Executor):
         device: str = "auto",
         threads: int = 1,
     ) -> None:
-        if not 1 <= workers <= LONGEST:
-            raise PdnasError(f"The number of workers is {workers}; give 1 to {LONGEST}.")
+        check_workers(workers)
         super().__init__(workers)
         self._device, self._threads = str(find_device(device)), threads
         self._folder = Path(tempfile.mkdtemp(prefix="pdnas-"))
@@ -60,11 +68,13 @@ class LocalExecutor(Executor):
             (self._folder / f"{number}.task").write_bytes(pickle.dumps(task.to("cpu")))
 
     def start(self, number: int, work: Work) -> None:
-        worker = next((other for other in self._workers if other.number is None), None)
+        idle = (other for other in self._workers if other.number is None)
+        worker = next((other for other in idle if other.process.is_alive()), None)
         if worker is None:
             worker = self._hire()
         worker.number = number
-        worker.line.send(work)
+        with contextlib.suppress(ConnectionError):  # it died: its work is reported as failed
+            worker.line.send(work)
 
     def wait(self) -> Event:
         while True:
@@ -87,7 +97,8 @@ class LocalExecutor(Executor):
 
     def answer(self, number: int, stop: bool) -> None:
         worker = next(worker for worker in self._workers if worker.number == number)
-        worker.line.send(stop)
+        with contextlib.suppress(ConnectionError):  # as above
+            worker.line.send(stop)
 
     def close(self) -> None:
         for worker in self._workers:
@@ -111,9 +122,18 @@ class LocalExecutor(Executor):
         return worker
 
 
+def _outlive_nobody() -> None:
+    """End this process as soon as the one that hands out the work has ended, however it did."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
 def _serve(line: Connection, folder: Path, device: str, threads: int) -> None:
     """A worker's life: receive work, do it, say what came out, until nobody is there any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever hands out the work
+    threading.Thread(target=_outlive_nobody, daemon=True).start()
     torch.set_num_threads(threads)
     names = {file.read_text(encoding="utf-8"): file for file in folder.glob("*.name")}
     tasks: dict[str, GraphTask] = {}

@@ -1,8 +1,9 @@
 """Which fields of a recipe are tuned, and between which values."""
 
+import warnings
 from collections.abc import Callable, Collection, Sequence
 
-from optuna.trial import BaseTrial
+from optuna.trial import BaseTrial, FixedTrial
 
 from pdnas.architecture import Architecture
 from pdnas.ops import ATTENTIONS
@@ -36,6 +37,22 @@ def check_fields(fields: Sequence[str]) -> None:
     """Refuse fields that cannot be tuned."""
     for name in fields:
         RANGES[name]
+
+
+def within_ranges(recipe: Recipe, fields: Collection[str]) -> dict[str, float | int]:
+    """The values of a recipe's fields that a trial could draw."""
+    values = recipe.model_dump()
+    return {name: values[name] for name in fields if _can_draw(name, values[name])}
+
+
+def _can_draw(name: str, value: float | int) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what lies outside is refused, or warned of
+        try:
+            RANGES[name](FixedTrial({name: value}))
+        except (ValueError, UserWarning):
+            return False
+    return True
 
 
 def suggest(

@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from pdnas.architecture import Architecture
 from pdnas.training import RECIPES, Recipe
-from pdnas.tuning.ranges import suggest
+from pdnas.tuning.ranges import suggest, within_ranges
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -105,6 +105,12 @@ class Study(ABC):
     def complete(self) -> list[FrozenTrial]:
         """Those that were done to the end."""
         return [trial for trial in self.trials if trial.state == TrialState.COMPLETE]
+
+    @property
+    def seconds(self) -> float:
+        """Time of all trials that ended, one after the other."""
+        spent = (trial.duration for trial in self.trials if trial.duration is not None)
+        return sum(duration.total_seconds() for duration in spent)
 
     def report(self, number: int, epoch: int, val: float) -> bool:
         """Tell how a trial does; whether it is so much worse than others that it may stop."""
@@ -233,9 +239,9 @@ class RecipeStudy(Study):
                 constant_liar=True,
                 seed=(self._seed + place) % 2**32,
             )
-        if 0 < place <= len(KNOWN):
-            known = RECIPES[KNOWN[place - 1]].model_dump()
-            self._study.enqueue_trial({name: known[name] for name in self._fields})
+        first = [self._base, *(RECIPES[name] for name in KNOWN)]
+        if place < len(first):
+            self._study.enqueue_trial(within_ranges(first[place], self._fields))
         trial = self._ask(sampler)
         recipe = suggest(trial, self._base, self._fields, self._architecture)
         if place == 0:

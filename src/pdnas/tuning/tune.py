@@ -1,7 +1,6 @@
 """Tune a network for a task: the shape by a grid, then the recipe by TPE, then the final seeds."""
 
 import itertools
-import time
 from pathlib import Path
 
 import torch
@@ -107,14 +106,11 @@ def tune(
     own = executor or LocalExecutor(
         {TASK: task}, workers=workers, device=str(device), threads=threads
     )
-    began = time.monotonic()
     with own:
-        chosen = _choose_shape(tuning, task, run, own, watcher)
-        searched = time.monotonic()
-        recipe = _tune_recipe(tuning, chosen, run, own, watcher)
+        chosen, search_seconds = _choose_shape(tuning, task, run, own, watcher)
+        recipe, tune_seconds = _tune_recipe(tuning, chosen, run, own, watcher)
     recipe.save(run.path / RECIPE)
     _forget_others(run, Final(shape=chosen, recipe=recipe))
-    tuned = time.monotonic()
     result = train(
         chosen.architecture,
         task,
@@ -125,10 +121,7 @@ def tune(
         run=run,
         on_epoch=watcher.trained,
     )
-    update: dict[str, object] = {
-        "search_seconds": searched - began,
-        "tune_seconds": tuned - searched,
-    }
+    update: dict[str, object] = {"search_seconds": search_seconds, "tune_seconds": tune_seconds}
     if tuning.architecture is None:
         update |= {"strategy": job.strategy.name, "space": job.space.name}
     result = result.model_copy(update=update).with_weights(result.model.state_dict())
@@ -175,13 +168,13 @@ def _choose_shape(
     run: RunDirectory,
     executor: Executor,
     watcher: TuningWatcher,
-) -> Shape:
-    """The best cell of the grid; where there is only one and nothing to search, that one."""
+) -> tuple[Shape, float]:
+    """The best cell of the grid, and the seconds of all; a given network of one size is that."""
     cells, job, given = tuning.cells(), tuning.search, tuning.architecture
     for hidden in job.hidden:
         check_hidden(hidden)
     if given is not None and len(cells) == 1:
-        return Shape(architecture=given, hidden=job.hidden[0], val=0.0)
+        return Shape(architecture=given, hidden=job.hidden[0], val=0.0), 0.0
     study = GridStudy(cells, run.path / JOURNAL)
 
     def supply() -> tuple[int, Work] | None:
@@ -223,16 +216,16 @@ def _choose_shape(
     if not study.complete:
         reasons = "; ".join(sorted({row.reason for row in study.rows()}))
         raise PdnasError(f"No shape of the grid could be tried on {task.name}: {reasons}")
-    return Shape.model_validate(study.best.user_attrs["shape"])
+    return Shape.model_validate(study.best.user_attrs["shape"]), study.seconds
 
 
 def _tune_recipe(
     tuning: Tuning, shape: Shape, run: RunDirectory, executor: Executor, watcher: TuningWatcher
-) -> Recipe:
-    """The recipe that trains a network best."""
+) -> tuple[Recipe, float]:
+    """The recipe that trains a network best, and the seconds of all trials."""
     job = tuning.search
     if not tuning.trials:
-        return job.recipe
+        return job.recipe, 0.0
     study = RecipeStudy(
         shape.architecture,
         job.recipe,
@@ -273,4 +266,4 @@ def _tune_recipe(
         reported=lambda event: study.report(event.number, event.epoch, event.val),
         finished=finished,
     )
-    return study.best
+    return study.best, study.seconds

@@ -1,0 +1,270 @@
+"""Work in processes: what comes back, and what becomes of those that throw, die or are left."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pdnas.architecture import Architecture
+from pdnas.errors import DeviceError, PdnasError
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
+from pdnas.tuning import local
+from pdnas.tuning.executor import Done, Event, Failed, Reported
+from pdnas.tuning.local import LONGEST, LocalExecutor
+from pdnas.tuning.work import TrainingWork
+
+SHORT = Recipe(epochs=3, patience=3)
+LONG = Recipe(epochs=10**7, patience=10**7)
+"""More epochs than anyone waits for; the last report is at epoch 400."""
+
+PARENT = """
+import multiprocessing
+from pdnas.tuning import local
+from pdnas.tuning.executor import Reported
+
+fork = multiprocessing.get_context("fork")
+local.multiprocessing.get_context = lambda _: fork
+executor = local.LocalExecutor({"task": task}, device="cpu")
+executor.start(0, work)
+while (event := executor.wait()).epoch < 400:
+    executor.answer(0, False)
+executor.answer(0, False)
+line.send(multiprocessing.active_children()[0].pid)
+executor.wait()
+"""
+"""Whoever hands out work that reports no more, and tells the process that does it."""
+
+
+@pytest.fixture(scope="session")
+def server() -> ForkServerContext:
+    """Processes that begin with everything imported, which takes seconds otherwise."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pdnas.tuning.local"])
+    return context
+
+
+@pytest.fixture
+def executor(
+    tiny_task: GraphTask, server: ForkServerContext, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[LocalExecutor]:
+    """Two processes for the tiny task."""
+    here = SimpleNamespace(
+        get_context=lambda _: server, parent_process=multiprocessing.parent_process
+    )
+    monkeypatch.setattr(local, "multiprocessing", here)
+    with LocalExecutor({"task": tiny_task}, workers=2, device="cpu") as executor:
+        yield executor
+
+
+@pytest.fixture
+def work(architecture: Architecture) -> TrainingWork:
+    """A training of a moment."""
+    return TrainingWork(task="task", architecture=architecture, hidden=4, recipe=SHORT, seeds=(7,))
+
+
+def lasting(work: TrainingWork) -> TrainingWork:
+    return work.model_copy(update={"recipe": LONG})
+
+
+def processes() -> list[BaseProcess]:
+    return multiprocessing.active_children()
+
+
+def die(process: BaseProcess) -> None:
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+
+def ended(executor: LocalExecutor) -> Event:
+    """The next end of some work; whatever reports goes on."""
+    while isinstance(event := executor.wait(), Reported):
+        executor.answer(event.number, False)
+    return event
+
+
+def timeless(event: Event) -> dict[str, object]:
+    """What came out, without the time that it took."""
+    assert isinstance(event, Done)
+    for training in event.outcome["trainings"]:
+        training.pop("seconds")
+    return event.outcome
+
+
+def test_work_comes_to_the_same_in_another_process(
+    tiny_task: GraphTask, work: TrainingWork
+) -> None:
+    """The one test that waits for a process as users' are started."""
+    with LocalExecutor({"other": tiny_task, "task": tiny_task}, device="cpu") as executor:
+        executor.start(4, work)
+        event = ended(executor)
+    assert event.number == 4
+    assert timeless(event) == timeless(Done(4, work.do(tiny_task, lambda epoch, val: False)))
+
+
+def test_a_process_is_started_once_and_used_again(
+    executor: LocalExecutor, work: TrainingWork
+) -> None:
+    before = len(processes())
+    for number in range(3):
+        executor.start(number, work)
+        assert isinstance(ended(executor), Done)
+        assert len(processes()) == before + 1
+
+
+def test_several_work_side_by_side(executor: LocalExecutor, work: TrainingWork) -> None:
+    executor.start(0, lasting(work))
+    executor.start(1, work)
+    assert len(processes()) == 2
+    event = ended(executor)
+    assert (event.number, type(event)) == (1, Done), "the second does not wait for the first"
+
+
+def test_work_waits_for_the_answer_to_its_report(
+    executor: LocalExecutor, work: TrainingWork
+) -> None:
+    executor.start(0, lasting(work))
+    for epoch in (25, 50):
+        event = executor.wait()
+        assert isinstance(event, Reported)
+        assert (event.number, event.epoch) == (0, epoch)
+        assert 0 <= event.val <= 1
+        executor.answer(0, stop=epoch == 50)
+    done = executor.wait()
+    assert isinstance(done, Done)
+    assert done.outcome["pruned"]
+    assert done.outcome["trainings"][0]["epochs"] == 50
+
+
+def test_work_that_throws_is_told_with_its_reason_and_its_process_goes_on(
+    executor: LocalExecutor, work: TrainingWork
+) -> None:
+    executor.start(0, work.model_copy(update={"recipe": SHORT.changed(lr=1e38)}))
+    event = ended(executor)
+    assert isinstance(event, Failed)
+    assert event.reason.startswith("The loss is no longer finite at epoch")
+    (process,) = processes()
+    executor.start(1, work)
+    assert isinstance(ended(executor), Done)
+    assert processes() == [process]
+
+
+def test_an_error_that_nobody_foresaw_is_told_with_its_place(
+    executor: LocalExecutor, work: TrainingWork
+) -> None:
+    executor.start(0, work.model_copy(update={"task": "nowhere"}))
+    event = ended(executor)
+    assert isinstance(event, Failed)
+    assert event.reason.startswith("KeyError: 'nowhere' (local.py, line ")
+
+
+def test_a_process_that_dies_at_work_is_replaced(
+    executor: LocalExecutor, work: TrainingWork
+) -> None:
+    executor.start(0, lasting(work))
+    event = executor.wait()
+    assert isinstance(event, Reported)
+    executor.answer(0, False)
+    (process,) = processes()
+    die(process)
+    while isinstance(event := executor.wait(), Reported):
+        pass  # what it had said before
+    assert event == Failed(0, "Its process died (signal 9).")
+    executor.start(1, work)
+    assert isinstance(ended(executor), Done)
+    assert process not in processes()
+
+
+def test_a_process_that_dies_before_the_answer_is_replaced(
+    executor: LocalExecutor, work: TrainingWork
+) -> None:
+    executor.start(0, lasting(work))
+    assert isinstance(executor.wait(), Reported)
+    die(*processes())
+    executor.answer(0, False)
+    assert executor.wait() == Failed(0, "Its process died (signal 9).")
+    executor.start(1, work)
+    assert isinstance(ended(executor), Done)
+
+
+def test_a_process_that_dies_between_two_pieces_of_work_is_replaced(
+    executor: LocalExecutor, work: TrainingWork
+) -> None:
+    executor.start(0, work)
+    assert isinstance(ended(executor), Done)
+    die(*processes())
+    executor.start(1, work)
+    assert isinstance(ended(executor), Done)
+
+
+def test_nothing_is_left_behind(executor: LocalExecutor, work: TrainingWork) -> None:
+    folder = executor._folder
+    assert {path.name for path in folder.iterdir()} == {"0.name", "0.task"}
+    executor.start(0, lasting(work))
+    assert isinstance(executor.wait(), Reported)
+    (process,) = processes()
+    executor.close()
+    assert not process.is_alive()
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
+def test_a_process_does_not_outlive_whoever_hands_out_the_work(
+    tiny_task: GraphTask, work: TrainingWork, server: ForkServerContext
+) -> None:
+    """Nobody would wait for what comes out, and a search would go on to write to its folder."""
+    ours, theirs = server.Pipe()
+    names = {"task": tiny_task, "work": lasting(work), "line": theirs}
+    parent = server.Process(target=exec, args=(PARENT, names))
+    parent.start()
+    theirs.close()
+    child = ours.recv()
+    assert not is_over(child)
+    die(parent)
+    until = time.monotonic() + 3
+    while not is_over(child) and time.monotonic() < until:
+        time.sleep(0.01)
+    try:
+        assert is_over(child)
+    finally:
+        if not is_over(child):
+            os.kill(child, signal.SIGKILL)
+
+
+def is_over(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "ZX"
+
+
+def test_ctrl_c_is_for_whoever_hands_out_the_work(
+    executor: LocalExecutor, work: TrainingWork
+) -> None:
+    executor.start(0, lasting(work))
+    assert isinstance(executor.wait(), Reported)
+    (process,) = processes()
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGINT)
+    executor.answer(0, True)
+    assert isinstance(executor.wait(), Done)
+
+
+@pytest.mark.parametrize("workers", [0, -1, LONGEST + 1])
+def test_a_number_of_workers_without_sense_is_refused(tiny_task: GraphTask, workers: int) -> None:
+    with pytest.raises(PdnasError, match=f"number of workers is {workers}; give 1 to {LONGEST}"):
+        LocalExecutor({"task": tiny_task}, workers=workers)
+
+
+def test_a_device_that_is_not_there_is_refused(tiny_task: GraphTask) -> None:
+    with pytest.raises(DeviceError, match="cuda:99"):
+        LocalExecutor({"task": tiny_task}, device="cuda:99")
