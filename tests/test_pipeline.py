@@ -20,7 +20,8 @@ from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import PdnasError, RunError, SearchError, UnknownNameError
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Job, Plan, Progress, Race, Watcher, make_job, search
+from pdnas.ops import SLOTS
+from pdnas.pipeline import Job, Plan, Progress, Race, Tuner, Watcher, make_job, search
 from pdnas.runs import (
     ARCHITECTURE,
     HISTORY,
@@ -36,11 +37,12 @@ from pdnas.runs import (
 )
 from pdnas.search import Candidate, Search, SearchEpoch
 from pdnas.search.pdnas import PRESETS, PdnasSearch
-from pdnas.space import SPACES
+from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.batching import Batches
-from pdnas.training.fit import Epoch, Fit, evaluate
+from pdnas.training.epochs import evaluate
+from pdnas.training.fit import Epoch, Fit, read_test
 from pdnas.training.seeds import train_once
 
 SHORT: dict[str, Any] = {
@@ -49,11 +51,14 @@ SHORT: dict[str, Any] = {
     "hidden": (4,),
     "seeds": 2,
     "candidates": 2,
+    "designs": "off",
+    "mutations": 1,
     "controls": ("gcn",),
 }
-"""A job of a moment: its two candidates are trained twice."""
+"""A job of a moment: its two candidates and a change of the best are trained twice."""
 
 FIT = importlib.import_module("pdnas.training.fit")  # the function hides the module
+EPOCHS = importlib.import_module("pdnas.training.epochs")
 
 TIMED = pipeline.TIMED
 
@@ -67,7 +72,7 @@ LEAST = MEASURING + pipeline.FEWEST * (1.0 + 0.5) + RESERVE
 """Seconds for a few epochs of a search and of a training."""
 
 WHOLE = MEASURING + 6.0 + 0.5 + 8 * 4.0 + RESERVE
-"""Seconds for the search, what it adapts, and eight trainings of 8 epochs."""
+"""Seconds for the search, what it adapts, and eight trainings of 8 epochs, without mutations."""
 
 PREVIOUS = SEARCH_STATE.with_name("search.previous.safetensors")
 
@@ -78,7 +83,7 @@ def short(**changes: Any) -> Job:
 
 def lean(**changes: Any) -> Job:
     """A search and little else."""
-    return short(candidates=1, seeds=1, controls=(), **changes)
+    return short(candidates=1, mutations=0, seeds=1, controls=(), **changes)
 
 
 class Events(Watcher):
@@ -104,6 +109,9 @@ class Events(Watcher):
 
     def trained(self, what: str, epoch: Epoch) -> None:
         self._add(f"{what} epoch {epoch.epoch}")
+
+    def tuned(self, trial: int, wanted: int) -> None:
+        self._add(f"tuned {trial} of {wanted}")
 
     def noted(self, sentence: str) -> None:
         self.notes.append(sentence)
@@ -205,7 +213,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """An epoch of a search takes one second, an epoch of a training half of one."""
-    clock, step, train = Clock(), PdnasSearch.step, FIT.train_epoch
+    clock, step, train = Clock(), PdnasSearch.step, EPOCHS.train_epoch
 
     def slow_step(self: PdnasSearch) -> SearchEpoch:
         clock.now += 1.0
@@ -216,7 +224,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         return train(*arguments)
 
     monkeypatch.setattr(PdnasSearch, "step", slow_step)
-    for module in (FIT, importlib.import_module("pdnas.search.pdnas")):
+    for module in (EPOCHS, importlib.import_module("pdnas.search.pdnas")):
         monkeypatch.setattr(module, "train_epoch", slow_train)
     monkeypatch.setattr(pipeline, "TIMED", 2)
     monkeypatch.setattr(FIT, "time", clock)
@@ -267,7 +275,7 @@ def test_a_job_searches_then_tries_then_trains_then_compares(undisturbed: Whole)
         for line in history
         if line["phase"] != "search"
     ]
-    expected: list[tuple[Any, ...]] = [("candidate", number, None) for number in range(4)]
+    expected: list[tuple[Any, ...]] = [("candidate", number, None) for number in range(6)]
     expected += [("final", None, seed) for seed in (0, 1)]
     expected += [("control", name, seed) for name in ("random", "gcn") for seed in (0, 1)]
     assert places == [(*place, epoch) for place in expected for epoch in range(2)]
@@ -289,7 +297,7 @@ def test_a_result_says_what_was_done(undisturbed: Whole, tiny_task: GraphTask) -
     assert result.split.sha256 == tiny_task.split.sha256
     assert min(result.search_seconds, result.train_seconds, report.training_seconds) > 0
     assert (report.settings, report.seed, report.epochs) == (job.strategy.model_dump(), 0, 6)
-    assert [trial.seed for trial in report.trials] == [2**32, 2**32, 2**32 + 1, 2**32 + 1]
+    assert [trial.seed for trial in report.trials] == [2**32] * 3 + [2**32 + 1] * 3
     assert report.stopped is None
     assert [control.name for control in report.controls] == ["random", "gcn"]
     for control in report.controls:
@@ -315,7 +323,7 @@ def test_figures_of_a_result_are_those_of_its_history(whole: RunDirectory) -> No
 def test_the_model_is_the_one_with_the_best_validation(
     run: RunDirectory, tiny_task: GraphTask
 ) -> None:
-    search(tiny_task, short(candidates=1, seeds=6, controls=()), run=run)
+    search(tiny_task, short(candidates=1, mutations=0, seeds=6, controls=()), run=run)
     result = load_run(run.path)
     first, *_, last = result.val.values
     assert max(result.val.values) > max(first, last), "one that is neither the first nor the last"
@@ -383,7 +391,8 @@ def test_the_best_three_are_trained_again_and_the_best_mean_is_chosen(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = iter([0.5, 0.9, 0.8, 0.7]), iter([0.1, 0.6, 0.9])
-    job, calls = short(candidates=4, seeds=1, controls=()), {2**32: first, 2**32 + 1: second}
+    job = short(candidates=4, mutations=0, seeds=1, controls=())
+    calls = {2**32: first, 2**32 + 1: second}
     pretend(monkeypatch, lambda _, seed: next(calls[seed]) if seed in calls else 0.0)
     result = search(tiny_task, job)
     assert result.search is not None
@@ -393,6 +402,274 @@ def test_the_best_three_are_trained_again_and_the_best_mean_is_chosen(
     assert [trial.architecture for trial in trials[4:]] == again
     # The means are 0.5, 0.7 and 0.8.
     assert result.architecture == trials[3].architecture
+
+
+def changed_choices(space: SearchSpace, one: Architecture, other: Architecture) -> int:
+    """How many choices it takes to come from a plain architecture to another."""
+    turned = len(set(one.gates) ^ set(other.gates))
+    ops = 0
+    for number, (spec, target) in enumerate(zip(one.blocks, other.blocks, strict=True)):
+        blocks = list(other.blocks)
+        if spec != target:
+            slots = [slot for slot in SLOTS if getattr(spec, slot) != getattr(target, slot)]
+            made = []
+            for slot in slots:
+                blocks[number] = spec.model_copy(update={slot: getattr(target, slot)})
+                plain = space.plain(other.model_copy(update={"blocks": tuple(blocks)}))
+                made.append(plain.blocks[number])
+            ops += 1 if target in made else len(slots)
+    return turned + ops
+
+
+@pytest.mark.parametrize("space", ["paper", "extended"])
+def test_a_mutation_differs_in_one_choice_from_the_best_so_far(
+    tiny_task: GraphTask, space: str
+) -> None:
+    job = short(space=SPACES[space], mutations=8, seeds=1, controls=())
+    result = search(tiny_task, job)
+    assert result.search is not None
+    trials = result.search.trials
+    tried = trials[: 2 + 8]
+    assert [trial.seed - job.trial_seed for trial in trials] == [0] * 10 + [1] * 3
+    assert [trial.shared_val is None for trial in tried] == [False] * 2 + [True] * 8
+    assert len({(trial.architecture, trial.hidden) for trial in tried}) == 10, "none is tried twice"
+    for number, trial in enumerate(tried[2:], start=2):
+        best = max(tried[:number], key=lambda other: other.val)
+        assert trial.hidden == best.hidden
+        assert trial.architecture in job.space
+        plain = job.space.plain(best.architecture)
+        assert changed_choices(job.space, plain, trial.architecture) == 1
+
+
+def test_a_mutation_may_be_the_network_found(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vals = iter([0.5, 0.6, 0.7, 0.8, 0.8, 0.7, 0.6])
+    pretend(monkeypatch, lambda _, seed: next(vals) if seed >= 2**32 else 0.0)
+    job = short(mutations=2, seeds=1, controls=())
+    result = search(tiny_task, job)
+    assert result.search is not None
+    trials = result.search.trials
+    assert [trials.index(trial) for trial in trials if trial.shared_val is None] == [2, 3, 4, 5]
+    first, second = (trials[number].architecture for number in (2, 3))
+    assert changed_choices(job.space, first, second) == 1, "the second is a change of the first"
+    assert [trial.architecture for trial in trials[4:6]] == [second, first]
+    assert result.architecture == second
+
+
+def test_a_mutation_has_the_shape_of_the_best_of_a_grid(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, lambda architecture, _: 0.9 if architecture.num_blocks == 1 else 0.5)
+    job = short(blocks=(2, 1), hidden=(2, 4), candidates=1, mutations=3, seeds=1, controls=())
+    result = search(tiny_task, job)
+    assert result.search is not None
+    shapes = [(t.architecture.num_blocks, t.hidden) for t in result.search.trials]
+    assert shapes[:7] == [(2, 2), (2, 4), (1, 2), (1, 4), (1, 2), (1, 2), (1, 2)]
+
+
+def test_without_mutations_only_candidates_are_trained(tiny_task: GraphTask) -> None:
+    result = search(tiny_task, short(mutations=0, seeds=1, controls=()))
+    assert result.search is not None
+    assert [trial.shared_val is None for trial in result.search.trials] == [False] * 4
+
+
+def test_a_space_of_one_network_has_no_mutations(tiny_task: GraphTask) -> None:
+    paper = SPACES["paper"]
+    update = {slot: paper.candidates(slot)[:1] for slot in SLOTS}
+    only = SearchSpace.model_validate(paper.model_dump() | update | {"shortcuts": "none"})
+    result = search(tiny_task, short(space=only, mutations=5, seeds=1, controls=()))
+    assert result.search is not None
+    assert only.count(2) == len(result.search.trials) == 1
+
+
+def test_mutations_end_when_all_were_tried(tiny_task: GraphTask) -> None:
+    paper = SPACES["paper"]
+    update = {slot: paper.candidates(slot)[:1] for slot in SLOTS}
+    few = SearchSpace.model_validate(
+        paper.model_dump() | update | {"aggregation": ("sum", "max"), "shortcuts": "none"}
+    )
+    result = search(
+        tiny_task, short(space=few, blocks=(1,), candidates=1, mutations=5, seeds=1, controls=())
+    )
+    assert result.search is not None
+    assert few.count(1) == 2
+    assert [trial.seed - 2**32 for trial in result.search.trials] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("place", ["candidate 3 epoch 1", "candidate 5 epoch 0"])
+def test_a_resumed_job_mutates_in_the_same_way(
+    undisturbed: Whole, run: RunDirectory, tiny_task: GraphTask, place: str
+) -> None:
+    job = short(mutations=4, seeds=1, controls=())
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, job, run=run, watcher=Events(place))
+    search(tiny_task, job, run=run)
+    assert outcome(run) == outcome(undisturbed(job))
+
+
+def test_another_seed_mutates_in_another_way(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = SPACES["paper"].sample(2, torch.Generator().manual_seed(0))
+    monkeypatch.setattr(
+        PdnasSearch, "refine", lambda *_: [Candidate(architecture=first, val=0.5, loss=1.0)]
+    )
+    pretend(monkeypatch, lambda *_: 0.5)
+    results = [
+        search(tiny_task, short(candidates=1, mutations=3, seeds=1, controls=(), seed=seed))
+        for seed in (0, 1)
+    ]
+    tried = [[t.architecture for t in r.search.trials[:4]] for r in results if r.search]
+    assert tried[0][0] == tried[1][0]
+    assert tried[0] != tried[1]
+
+
+def test_designs_of_the_space_are_trained_after_the_candidates(tiny_task: GraphTask) -> None:
+    space = SPACES["extended"]
+    job = short(space=space, designs="on", mutations=0, blocks=(2, 1), seeds=1, controls=())
+    result = search(tiny_task, job)
+    assert result.search is not None
+    first = [trial for trial in result.search.trials if trial.seed == job.trial_seed]
+    names = [name for name in BASELINES if BASELINES[name].architecture in space]
+    known = [space.plain(BASELINES[name].architecture) for name in names]
+    expected = [architecture for architecture in known if architecture.num_blocks in (1, 2)]
+    assert expected
+    found = {trial.architecture for trial in first[:4]}
+    assert [trial.architecture for trial in first[4:]] == [a for a in expected if a not in found]
+    assert {(trial.hidden, trial.shared_val) for trial in first[4:]} == {(4, None)}
+
+
+def test_designs_that_are_too_large_are_left_out(tiny_task: GraphTask) -> None:
+    space = SPACES["extended"]
+    names = [name for name in BASELINES if BASELINES[name].architecture in space]
+    known = [space.plain(BASELINES[name].architecture) for name in names]
+    sizes = [a.parameters(tiny_task, 4) for a in known if a.num_blocks == 2]
+    job = lean(space=space).model_copy(update={"designs": "on", "max_parameters": min(sizes)})
+    result = search(tiny_task, job)
+    assert result.search is not None
+    first = [trial for trial in result.search.trials if trial.seed == job.trial_seed]
+    assert max(size(trial, tiny_task) for trial in first) <= min(sizes)
+    assert {size(trial, tiny_task) for trial in first[1:]} == {min(sizes)}
+
+
+class Tuned:
+    """A tuner that finds the same recipe every time, and remembers what it was asked.
+
+    Args:
+        takes: What it does meanwhile, told how to ask for the time.
+    """
+
+    FOUND = Recipe(epochs=3, lr=0.125)
+
+    def __init__(self, takes: Callable[[Callable[[], bool]], None] | None = None) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self._takes = takes
+
+    def __call__(
+        self,
+        architecture: Architecture,
+        task: GraphTask,
+        *,
+        hidden: int,
+        base: Recipe,
+        seed: int,
+        is_late: Callable[[], bool],
+        on_trial: Callable[[int, int], None],
+    ) -> Recipe:
+        self.asked.append(
+            {"architecture": architecture, "hidden": hidden, "base": base, "seed": seed}
+        )
+        on_trial(1, 2)
+        if self._takes is not None:
+            self._takes(is_late)
+        return self.FOUND
+
+
+def test_final_trainings_and_controls_follow_the_tuned_recipe(
+    run: RunDirectory, tiny_task: GraphTask
+) -> None:
+    job, tuner, events = short(tune=2), Tuned(), Events()
+    result = search(tiny_task, job, run=run, tuner=tuner, watcher=events)
+    assert result.recipe == Tuned.FOUND.model_dump()
+    assert result.search is not None
+    assert tuner.asked == [
+        {
+            "architecture": result.architecture,
+            "hidden": result.hidden,
+            "base": job.recipe,
+            "seed": job.trial_seed,
+        }
+    ]
+    epochs = {"search": 6, "candidate": 2, "final": 3, "control": 3}
+    for phase, count in epochs.items():
+        own = [line["epoch"] for line in lines(run) if line["phase"] == phase]
+        assert max(own) + 1 == count
+    where = events.seen.index("tuned 1 of 2")
+    assert events.seen[where - 1] == "candidate 6 epoch 1"
+    assert events.seen[where + 1] == "found, seed 0 epoch 0"
+    network, fit = train_once(
+        BASELINES["gcn"].architecture, tiny_task, hidden=4, recipe=Tuned.FOUND, seed=1
+    )
+    control = result.search.controls[0]
+    assert (control.val.values[1], control.test.values[1]) == (
+        fit.val,
+        read_test(network, tiny_task),
+    )
+
+
+def test_a_job_without_tuning_asks_nobody(tiny_task: GraphTask) -> None:
+    tuner = Tuned()
+    result = search(tiny_task, lean(), tuner=tuner)
+    assert tuner.asked == []
+    assert result.recipe == SHORT["recipe"].model_dump()
+    assert result.tune_seconds == 0.0
+
+
+def test_a_tuning_that_is_done_is_not_done_again(
+    new_run: Callable[[], RunDirectory], tiny_task: GraphTask
+) -> None:
+    job, whole, run, tuner = short(tune=2), new_run(), new_run(), Tuned()
+    search(tiny_task, job, run=whole, tuner=Tuned())
+    for place in ("tuned 1 of 2", "found, seed 0 epoch 2", "gcn, seed 1 epoch 0"):
+        with pytest.raises(KeyboardInterrupt):
+            search(tiny_task, job, run=run, tuner=tuner, watcher=Events(place))
+    search(tiny_task, job, run=run, tuner=tuner)
+    assert len(tuner.asked) == 2, "the first was interrupted"
+    assert outcome(run) == outcome(whole)
+
+
+def test_a_tuning_without_a_tuner_is_refused(tiny_task: GraphTask) -> None:
+    with pytest.raises(SearchError, match=r"asks for 2 trials of a tuning, but there is no tuner"):
+        search(tiny_task, short(tune=2))
+
+
+def test_a_tuning_is_told_when_nine_tenths_of_the_budget_are_spent(
+    tiny_task: GraphTask, clock: Clock
+) -> None:
+    began, ended, budget = clock.now, [], 100.0
+
+    def takes(is_late: Callable[[], bool]) -> None:
+        while not is_late():
+            clock.now += 0.25
+        ended.append(clock.now - began)
+
+    job = short(mutations=0, tune=9, budget_seconds=budget)
+    result = search(tiny_task, job, tuner=Tuned(takes))
+    limit = 0.9 * (budget - RESERVE)
+    assert limit < ended[0] <= limit + 0.25
+    assert clock.now - began <= budget
+    assert result.search is not None
+    assert result.search.stopped is None
+    assert 0 < result.tune_seconds <= ended[0]
+
+
+def test_a_tuning_is_estimated_as_two_trainings_for_each_recipe(
+    tiny_task: GraphTask, clock: Clock
+) -> None:
+    plain, tuned = (planned(tiny_task, short(tune=tune), tuner=Tuned()) for tune in (0, 5))
+    assert (plain.tune_seconds, tuned.tune_seconds) == (0.0, 5 * 2 * 2 * 0.5)
+    assert tuned.seconds == plain.seconds + tuned.tune_seconds
 
 
 def test_a_single_candidate_is_trained_once(tiny_task: GraphTask) -> None:
@@ -437,7 +714,7 @@ def test_the_test_part_is_read_once_for_each_training_after_the_choice(
     monkeypatch.setattr(Batches, "__init__", spy)
     search(tiny_task, short(), watcher=events)
     reads = [number for number, event in enumerate(events.seen) if event == "reads test"]
-    chosen = events.seen.index("candidate 4 epoch 1")
+    chosen = events.seen.index("candidate 6 epoch 1")
     assert len(reads) == 2 * 2
     assert min(reads) > chosen
     names = [f"{name}, seed {seed}" for name in ("found", "gcn") for seed in (0, 1)]
@@ -456,8 +733,8 @@ def test_the_seed_of_the_trials_is_none_of_the_final_ones(
 
     monkeypatch.setattr(pipeline, "train_once", spy)
     search(tiny_task, short(seed=7, controls=("gcn",)))
-    assert seeds[4:] == [7, 8, 7, 8]
-    assert not set(seeds[:4]) & set(seeds[4:])
+    assert seeds[6:] == [7, 8, 7, 8]
+    assert not set(seeds[:6]) & set(seeds[6:])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**62 - 1])
@@ -470,7 +747,7 @@ def test_no_job_tries_with_a_final_seed(seed: int) -> None:
 
 def race(others: Sequence[tuple[float, ...]], values: list[float]) -> tuple[int | None, Race]:
     """After how many epochs a training with these values falls behind, and the race."""
-    race = Race(others)
+    race = Race(others, 400)
     for number, value in enumerate(values):
         if race.falls_behind(Epoch(number, 1.0, 1.0, value)):
             return number + 1, race
@@ -513,7 +790,7 @@ def test_a_race_compares_the_best_so_far() -> None:
     assert race(others, [0.4] * 25 + [0.5] * 175)[0] == 25
 
 
-def test_a_race_remembers_the_best_at_25_50_and_100_epochs() -> None:
+def test_a_race_remembers_the_best_after_a_sixteenth_an_eighth_and_a_quarter() -> None:
     _, ran = race([], [number / 200 for number in range(200)])
     assert ran.rungs == (24 / 200, 49 / 200, 99 / 200)
     assert race([], [0.5] * 30)[1].rungs == (0.5,)
@@ -523,9 +800,9 @@ def test_a_race_remembers_the_best_at_25_50_and_100_epochs() -> None:
 def test_a_candidate_that_falls_behind_is_not_trained_to_the_end(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "RUNGS", (1, 2))
+    monkeypatch.setattr(pipeline, "RUNGS", (1 / 3, 2 / 3))
     monkeypatch.setattr(pipeline, "KEEP_UP", 1)
-    job = short(recipe=Recipe(epochs=3), candidates=6, seeds=1, controls=())
+    job = short(recipe=Recipe(epochs=3), candidates=6, mutations=0, seeds=1, controls=())
     result = search(tiny_task, job)
     assert result.search is not None
     trials, again = result.search.trials[:6], result.search.trials[6:]
@@ -543,7 +820,7 @@ def test_every_cell_of_a_grid_is_searched_and_validation_chooses(
     run: RunDirectory, tiny_task: GraphTask
 ) -> None:
     events = Events()
-    job = short(blocks=(1, 2), hidden=(2, 4), candidates=2, seeds=1, controls=("random",))
+    job = short(blocks=(1, 2), hidden=(2, 4), mutations=0, seeds=1, controls=("random",))
     result = search(tiny_task, job, run=run, watcher=events)
     cells = ["1x2", "1x4", "2x2", "2x4"]
     searched = [event.split()[1] for event in events.seen if event.startswith("search")]
@@ -568,7 +845,7 @@ def test_every_cell_of_a_grid_is_searched_and_validation_chooses(
 def test_no_network_exceeds_the_number_of_parameters(
     run: RunDirectory, tiny_task: GraphTask
 ) -> None:
-    limit, settings = 90, {"candidates": 4, "seeds": 1, "controls": ("random",)}
+    limit, settings = 90, {"candidates": 4, "mutations": 3, "seeds": 1, "controls": ("random",)}
     free = search(tiny_task, short(**settings))
     result = search(tiny_task, short(max_parameters=limit, **settings), run=run)
     assert free.search is not None
@@ -616,11 +893,11 @@ def test_an_impossible_number_of_parameters_names_the_smallest_possible_one(
     assert result.parameters == smallest
 
 
-def planned(task: GraphTask, job: Job) -> Plan:
+def planned(task: GraphTask, job: Job, tuner: Tuner | None = None) -> Plan:
     """The plan of a job that is not begun."""
     events = Events(stop="planned")
     with pytest.raises(KeyboardInterrupt):
-        search(task, job, watcher=events)
+        search(task, job, watcher=events, tuner=tuner)
     return events.plans[0]
 
 
@@ -628,7 +905,8 @@ def test_costs_are_estimated_from_a_few_steps(tiny_task: GraphTask, clock: Clock
     plan, each = planned(tiny_task, short()), 2 * 0.5  # two epochs
     assert (plan.epochs, plan.epoch_seconds) == (6, 0.5)
     assert plan.search_seconds >= 6 * 1.0
-    assert plan.candidate_seconds >= (2 + 2) * each, "two candidates, each of them twice"
+    assert plan.candidate_seconds >= (2 + 1 + 3) * 0.5, "each ends after a quarter, one epoch here"
+    assert plan.tune_seconds == 0.0
     assert plan.final_seconds == 2 * 2 * each, "two networks, each of them twice"
     assert plan.seconds == plan.search_seconds + plan.candidate_seconds + plan.final_seconds
 
@@ -675,7 +953,7 @@ def test_time_spent_before_counts(tiny_task: GraphTask, clock: Clock) -> None:
 @pytest.mark.parametrize("budget", [LEAST, LEAST + 9, WHOLE - 0.1, WHOLE])
 def test_a_job_ends_within_its_budget(tiny_task: GraphTask, clock: Clock, budget: float) -> None:
     began = clock.now
-    result = search(tiny_task, short(recipe=Recipe(epochs=8), budget_seconds=budget))
+    result = search(tiny_task, short(recipe=Recipe(epochs=8), mutations=0, budget_seconds=budget))
     assert clock.now - began <= budget
     assert result.search is not None
     done = [len(result.val.values), *(len(c.val.values) for c in result.search.controls)]
@@ -725,6 +1003,7 @@ def test_time_before_an_interrupt_counts(
 PLACES = [
     "search 2x4 epoch 0",
     "candidate 1 epoch 1",
+    "candidate 3 epoch 0",
     "candidate 4 epoch 0",
     "found, seed 0 epoch 1",
     "found, seed 1 epoch 0",
@@ -792,10 +1071,10 @@ def test_an_interrupted_job_has_the_best_candidate_so_far(
     run: RunDirectory, tiny_task: GraphTask
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        search(tiny_task, short(), run=run, watcher=Events("candidate 4 epoch 1"))
+        search(tiny_task, short(), run=run, watcher=Events("candidate 5 epoch 1"))
     result = load_run(run.path)
     assert result.search is not None
-    assert len(result.search.trials) == 3
+    assert len(result.search.trials) == 4
     best = max(result.search.trials, key=lambda trial: trial.val)
     assert result.architecture == best.architecture
     assert (result.val.values, result.seeds) == ((best.val,), (best.seed,))
@@ -1044,7 +1323,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, value: Callable[[Architecture, int]
     monkeypatch.setattr(pipeline, "train_once", trained)
 
 
-def trials(*figures: tuple[float, float]) -> list[Trial]:
+def trials(*figures: tuple[float | None, float]) -> list[Trial]:
     return [
         Trial(
             architecture=Architecture(blocks=(BlockSpec(),)),
@@ -1069,13 +1348,15 @@ def trials(*figures: tuple[float, float]) -> list[Trial]:
         # Places differ by 1, 1, 0, 0, 0: 1 - 6 * 2 / (5 * 24).
         ([(0.1, 0.2), (0.2, 0.1), (0.3, 0.3), (0.4, 0.4), (0.5, 0.5)], 0.9),
         ([(0.1, 0.9), (0.2, 0.5), (0.3, 0.4), (0.4, 0.3)], None),
+        ([(0.1, 0.9), (0.2, 0.5), (0.3, 0.4), (0.4, 0.3), (None, 0.2)], None),
+        ([(0.1, 0.2), (None, 0.0), (0.2, 0.3), (0.3, 0.4), (0.4, 0.5), (0.5, 0.9)], 1.0),
         ([(0.5, 0.1), (0.5, 0.2), (0.5, 0.3), (0.5, 0.4), (0.5, 0.5)], None),
         ([(0.1, 0.5), (0.2, 0.5), (0.3, 0.5), (0.4, 0.5), (0.5, 0.5)], None),
         ([], None),
     ],
 )
 def test_agreement_is_the_correlation_of_ranks(
-    figures: list[tuple[float, float]], expected: float | None
+    figures: list[tuple[float | None, float]], expected: float | None
 ) -> None:
     assert pipeline._rank_correlation(trials(*figures)) == expected
 
@@ -1143,6 +1424,10 @@ def test_what_a_search_says_of_itself_is_passed_on(
         ({"seeds": 10_001}, "--seeds is 10001; give 1 to 10000"),
         ({"candidates": 0}, "--candidates is 0; give 1 to 10000"),
         ({"candidates": -1}, "--candidates is -1; give 1 to 10000"),
+        ({"mutations": -1}, "--mutations is -1; give 0 to 10000"),
+        ({"mutations": 10_001}, "--mutations is 10001; give 0 to 10000"),
+        ({"tune": -1}, "--tune is -1; give 0 to 10000"),
+        ({"tune": 10_001}, "--tune is 10001; give 0 to 10000"),
         ({"seed": -1}, "The seed -1 is out of range"),
         ({"seed": 2**62}, f"The seed {2**62} is out of range; give 0 to {2**62 - 1}"),
         ({"budget_seconds": 0.0}, "The budget is 0.0 seconds; give a number above 0"),

@@ -19,7 +19,14 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.fit import Epoch
 
-PLAN = Plan(epochs=10, search_seconds=4, candidate_seconds=20, final_seconds=300, epoch_seconds=0.1)
+PLAN = Plan(
+    epochs=10,
+    search_seconds=4,
+    candidate_seconds=20,
+    tune_seconds=0,
+    final_seconds=300,
+    epoch_seconds=0.1,
+)
 EPOCH = Epoch(epoch=6, train_loss=1.25, val_loss=0.5, val=0.625)
 
 JOB = make_job(
@@ -122,6 +129,37 @@ def test_the_estimate_is_told_in_parts(
     )
 
 
+def test_a_tuning_is_a_part_of_the_estimate(
+    problem: Problem, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with SearchProgress(JOB, quiet=False) as progress:
+        progress.planned(PLAN.model_copy(update={"tune_seconds": 50.0}), [problem])
+    assert capsys.readouterr().err == (
+        "estimated: about 374 s: search 4 s (1 x 10 epochs), candidates 20 s, tuning at most 50 s, "
+        "final trainings and controls 300 s\n"
+    )
+
+
+def test_elsewhere_every_trial_of_a_tuning_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with SearchProgress(JOB, quiet=False) as progress:
+        for trial in (1, 2):
+            progress.tuned(trial, 5)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "tuning the recipe: trial 1/5\ntuning the recipe: trial 2/5\n"
+
+
+def test_a_terminal_sees_the_trials_of_a_tuning(in_terminal: Callable[[], Terminal]) -> None:
+    terminal = in_terminal()
+    with SearchProgress(JOB, quiet=False) as progress:
+        progress.trained("candidate 1", EPOCH)
+        progress.tuned(2, 5)
+        progress._live.refresh()
+    shown = terminal.getvalue()
+    assert "tuning the recipe" in shown
+    assert "trial 2/5" in shown
+
+
 def test_a_terminal_sees_the_epoch_and_the_path_now_favored(
     begun: Search, in_terminal: Callable[[], Terminal], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +258,7 @@ def test_quiet_shows_nothing(
         progress.planned(PLAN, [problem])
         watch(progress, begun)
         progress.trained("candidate 1", EPOCH)
+        progress.tuned(1, 2)
     assert terminal.getvalue() == ""
     assert capsys.readouterr() == ("", "")
 

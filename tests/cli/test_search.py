@@ -4,6 +4,7 @@ import io
 import json
 import re
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +21,15 @@ from pdnas.cli import STARTED
 from pdnas.cli.live import SearchProgress
 from pdnas.cli.search import SearchSettings
 from pdnas.errors import SearchError
+from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import Job
 from pdnas.runs import load_run
 from pdnas.search.pdnas import PRESETS, Pdnas
 from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
-from pdnas.training import RECIPES, Recipe
+from pdnas.training import RECIPES, Recipe, train
+from pdnas.tuning.ranges import RANGES
 
 Program = Callable[..., CompletedProcess[str]]
 Run = Callable[..., dict[str, Any]]
@@ -49,8 +52,8 @@ PROMISED = {
 }
 """What DESIGN.md says ``result.json`` holds at least."""
 
-BASIC = ["--epochs", "6", "--hidden", "4", "--seeds", "1", "--candidates", "1", "--adapt-epochs=1"]
-SMALL = [*BASIC, "--pool", "4", "--controls"]
+BASIC = ["--epochs=6", "--hidden=4", "--seeds=1", "--candidates=1", "--designs=off"]
+SMALL = [*BASIC, "--adapt-epochs=1", "--pool", "4", "--controls"]
 """A search of a moment; the second one ends with a flag that takes any number of words."""
 
 PAPER = ["--preset", "paper", "--anneal-start", "0"]
@@ -79,6 +82,11 @@ RECIPE_FLAGS = {
     "--input-dropout": "0.1",
     "--dropout": "0.1",
     "--attention-dropout": "0.1",
+    "--node-dropout": "0.1",
+    "--copies": "2",
+    "--consistency": "0.5",
+    "--consistency-warm-up": "7",
+    "--sharpening": "0.25",
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
@@ -92,6 +100,9 @@ OTHER_FLAGS = {
     "--hidden",
     "--max-parameters",
     "--candidates",
+    "--designs",
+    "--mutations",
+    "--tune",
     "--controls",
     "--recipe",
     "--seed",
@@ -439,6 +450,87 @@ def test_candidates_are_so_many(search: Run, plain: Run) -> None:
     assert len({json.dumps(trial["architecture"]) for trial in trials}) == 3
 
 
+def test_designs_are_baselines_of_the_space_that_are_trained_too(search: Run, plain: Run) -> None:
+    trials = search("--space", "extended", "--designs", "on")["search"]["trials"]
+    first = [trial for trial in trials if trial["seed"] == 2**32]
+    known = {
+        SPACES["extended"].plain(baseline.architecture)
+        for baseline in (BASELINES[name] for name in BASELINES)
+        if baseline.architecture in SPACES["extended"] and baseline.architecture.num_blocks == 2
+    }
+    designs = {Architecture.model_validate(trial["architecture"]) for trial in first[1:]}
+    assert known
+    assert designs == known
+    assert {trial["shared_val"] for trial in first[1:]} == {None}
+    assert len(plain()["search"]["trials"]) == 1
+
+
+def test_mutations_are_changes_that_are_trained_too(search: Run, plain: Run) -> None:
+    result = search("--mutations", "2")
+    trials, alone = result["search"]["trials"], plain()["search"]["trials"]
+    assert [trial["seed"] - 2**32 for trial in trials] == [0, 0, 0, 1, 1, 1]
+    assert [trial["shared_val"] is None for trial in trials[:3]] == [False, True, True]
+    assert len({json.dumps(trial["architecture"]) for trial in trials}) == 3
+    assert trials[0]["architecture"] == alone[0]["architecture"]
+
+
+def test_tune_finds_a_recipe_that_the_final_trainings_and_the_controls_follow(
+    pdnas: Program, tiny: Path
+) -> None:
+    poor = ["--lr", "1e-12"]
+    done = pdnas("search", tiny, *SMALL, "gcn", *poor, "--tune", "2", "--run-dir", "run")
+    assert done.returncode == 0
+    said = [line for line in done.stderr.splitlines() if line.startswith("tuning the recipe: ")]
+    assert said == [f"tuning the recipe: trial {number}/4" for number in (1, 2, 3, 4)]
+    assert ", tuning at most " in done.stderr
+    result = load_run("run")
+    settings = SearchSettings.model_validate_json(Path("run/settings.json").read_text())
+    base, tuned = settings.job.recipe, Recipe.model_validate(result.recipe)
+    assert settings.job.tune == 2
+    assert tuned == base.changed(**RECIPES["consistency"].model_dump(include=set(RANGES)))
+    assert result.tune_seconds > 0
+    assert result.search is not None
+    control = train(
+        BASELINES["gcn"].architecture, load_task(tiny), hidden=4, recipe=tuned, seeds=(0,)
+    )
+    assert result.search.controls[0].test == control.test
+    assert pdnas("train", "run", tiny, "--run-dir", "again", "--quiet").returncode == 0
+    again = load_run("again")
+    assert (again.recipe, again.val, again.test) == (result.recipe, result.val, result.test)
+
+
+def test_a_tuned_search_goes_on_where_it_stopped(
+    pdnas: Program, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: SearchProgress, trial: int, __: int) -> None:
+        if trial == 3:
+            raise KeyboardInterrupt
+
+    command: list[str | Path] = ["search", tiny, *SMALL, "--tune", "2", "--quiet", "--run-dir"]
+    assert pdnas(*command, "whole").returncode == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(SearchProgress, "tuned", stop)
+        assert pdnas(*command, "run").returncode == 130
+    done = pdnas("resume", "run")
+    assert done.returncode == 0
+    assert "training candidate" not in done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("tuning the recipe: ")]
+    assert said == [f"tuning the recipe: trial {number}/4" for number in (3, 4)]
+    one, other = load_run("whole"), load_run("run")
+    assert (other.recipe, other.val, other.test) == (one.recipe, one.val, one.test)
+
+
+def test_the_budget_limits_the_tuning(pdnas: Program, tiny: Path) -> None:
+    began = time.monotonic()
+    command = ["--hidden=4", "--seeds=1", "--candidates=1", "--designs=off", "--pool=4"]
+    flags = [*command, "--tune", "9999", "--budget-seconds", "4", "--controls", "--run-dir", "run"]
+    assert pdnas("search", tiny, *flags).returncode == 0
+    assert time.monotonic() - began < 4
+    result = load_run("run")
+    assert 0 < result.tune_seconds < 4
+    assert len(result.val.values) == 1, "the final training is not given up for it"
+
+
 def test_controls_are_those_named(search: Run, plain: Run) -> None:
     controls = search("sage", "random")["search"]["controls"]
     assert [control["name"] for control in controls] == ["sage", "random"]
@@ -463,6 +555,12 @@ def test_space_is_where_it_looks(search: Run, monkeypatch: pytest.MonkeyPatch) -
     result = search("--space", "narrow")
     assert result["space"] == "narrow"
     assert Architecture.model_validate(result["architecture"]) in narrow
+
+
+def test_space_may_be_a_file(asked: Callable[..., Asked]) -> None:
+    Path("mine.toml").write_text('attention = ["cos"]\n')
+    expected = SPACES["paper"].model_copy(update={"name": "mine", "attention": ("cos",)})
+    assert asked("--space", "mine.toml").job.space == expected
 
 
 def test_strategy_is_how_it_looks(asked: Callable[..., Asked], plain: Run) -> None:
@@ -565,6 +663,9 @@ def test_a_run_directory_that_exists_is_refused(refused: Callable[..., str], pla
         (["--hidden", "4", "4"], r"--hidden has the values \[4, 4\]"),
         (["--candidates", "0"], r"--candidates is 0; give 1 to 10000\."),
         (["--seeds", "0"], r"--seeds is 0; give 1 to 10000\."),
+        (["--mutations=-1"], r"--mutations is -1; give 0 to 10000\."),
+        (["--tune=-1"], r"--tune is -1; give 0 to 10000\."),
+        (["--tune", "10001"], r"--tune is 10001; give 0 to 10000\."),
         (["--seed", "-1"], r"The seed -1 is out of range"),
         (["--epochs", "0"], r"epochs: Input should be greater than or equal to 1, but got 0"),
         (["--pool", "0"], r"pool: Input should be greater than or equal to 1, but got 0"),

@@ -47,11 +47,19 @@ RECIPE_FLAGS = {
     "--input-dropout": "0.1",
     "--dropout": "0.1",
     "--attention-dropout": "0.1",
+    "--node-dropout": "0.1",
+    "--copies": "2",
+    "--consistency": "0.5",
+    "--consistency-warm-up": "7",
+    "--sharpening": "0.25",
     "--epochs": "3",
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
 }
+BETWEEN_COPIES = {"--consistency", "--consistency-warm-up", "--sharpening"}
+"""They matter where there are several."""
+
 OTHER_FLAGS = {
     "--hidden",
     "--recipe",
@@ -208,10 +216,18 @@ def test_flags_of_the_recipe_are_recorded(train: Train, flag: str, value: str) -
 
 
 @pytest.mark.parametrize(
-    "flag", sorted(RECIPE_FLAGS.keys() - {"--patience", "--selection", "--batch-graphs"})
+    "flag",
+    sorted(RECIPE_FLAGS.keys() - BETWEEN_COPIES - {"--patience", "--selection", "--batch-graphs"}),
 )
 def test_flags_of_the_recipe_change_the_training(train: Train, flag: str) -> None:
     assert train(flag, RECIPE_FLAGS[flag])["history"] != train()["history"]
+
+
+@pytest.mark.parametrize("flag", sorted(BETWEEN_COPIES))
+def test_flags_of_consistency_matter_between_copies_only(train: Train, flag: str) -> None:
+    value = [flag, RECIPE_FLAGS[flag]]
+    assert train("--copies", "2", *value)["history"] != train("--copies", "2")["history"]
+    assert train(*value)["history"] == train()["history"]
 
 
 def test_patience_ends_the_training(train: Train) -> None:

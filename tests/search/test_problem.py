@@ -318,5 +318,84 @@ def test_the_seed_decides_the_samples() -> None:
     assert runs[0] == runs[1] != runs[2]
 
 
+def changes(space: SearchSpace, architecture: Architecture) -> set[Architecture]:
+    """All that differ in one choice from the plain form, in their plain form."""
+    plain, last = space.plain(architecture), architecture.num_blocks - 1
+    found = set()
+    for number, spec in enumerate(plain.blocks):
+        for slot in SLOTS:
+            for name in space.candidates(slot, last=number == last):
+                blocks = list(plain.blocks)
+                blocks[number] = spec.model_copy(update={slot: name})
+                found.add(space.plain(plain.model_copy(update={"blocks": tuple(blocks)})))
+    for gate in space.possible_gates(last + 1):
+        gates = tuple(sorted(set(plain.gates) ^ {gate}))
+        found.add(plain.model_copy(update={"gates": gates}))
+    return found - {plain}
+
+
+@settings(max_examples=25)
+@given(
+    name=st.sampled_from(list(SPACES)),
+    num_blocks=st.integers(1, 3),
+    hidden=st.integers(1, 9),
+    slack=st.sampled_from([None, 0, 5, 40]),
+    seed=st.integers(0, 2**32),
+)
+def test_a_neighbor_differs_in_one_choice_and_fits_and_stays_in_the_space(
+    name: str, num_blocks: int, hidden: int, slack: int | None, seed: int
+) -> None:
+    space, generator = SPACES[name], torch.Generator().manual_seed(seed)
+    free = problem(space, num_blocks=num_blocks, hidden=hidden)
+    budget = None if slack is None else free.parameters(free.smallest) + slack
+    made = problem(space, num_blocks=num_blocks, hidden=hidden, max_parameters=budget)
+    architecture = made.sample(generator)
+    neighbor = made.neighbor(architecture, generator)
+    allowed = {one for one in changes(space, architecture) if made.fits(one)}
+    assert neighbor in (allowed or {space.plain(architecture)})
+    assert neighbor in space
+    assert made.fits(neighbor)
+    assert Architecture.from_json(neighbor.to_json()) == neighbor
+
+
+def test_every_change_of_one_choice_can_be_hit(generator: Generator) -> None:
+    architecture = DEAR.sample(2, generator)
+    expected = changes(DEAR, architecture)
+    assert len(expected) > 10
+    assert {problem().neighbor(architecture, generator) for _ in range(500)} == expected
+
+
+def test_a_neighbor_of_a_network_at_the_limit_is_none_that_is_larger(generator: Generator) -> None:
+    architecture = DEAR.sample(2, generator)
+    made = problem(max_parameters=architecture.parameters(TASK, 4))
+    fitting = {one for one in changes(DEAR, architecture) if made.fits(one)}
+    assert 0 < len(fitting) < len(changes(DEAR, architecture))
+    assert {made.neighbor(architecture, generator) for _ in range(500)} == fitting
+
+
+def test_where_nothing_can_be_changed_a_network_is_its_own_neighbor(generator: Generator) -> None:
+    update = {slot: DEAR.candidates(slot)[:1] for slot in SLOTS} | {"shortcuts": "none"}
+    one = SearchSpace.model_validate(DEAR.model_dump() | update)
+    only = one.sample(2, generator)
+    assert one.count(2) == 1
+    assert problem(one).neighbor(only, generator) == only
+
+
+def test_where_no_change_fits_a_network_is_its_own_neighbor(generator: Generator) -> None:
+    space = PLAIN.model_copy(update={"expansion": (1, 2, 4)})
+    made = problem(space, max_parameters=problem(space).parameters(problem(space).smallest))
+    assert changes(space, made.smallest)
+    assert made.neighbor(made.smallest, generator) == made.smallest
+
+
+def test_the_seed_decides_the_neighbor() -> None:
+    architecture = WIDE.sample(2, torch.Generator().manual_seed(0))
+    runs = [
+        [problem(WIDE).neighbor(architecture, source) for _ in range(5)]
+        for source in (torch.Generator().manual_seed(seed) for seed in (1, 1, 2))
+    ]
+    assert runs[0] == runs[1] != runs[2]
+
+
 def test_the_device_is_that_of_the_task() -> None:
     assert problem().device == torch.device("cpu")

@@ -1,0 +1,116 @@
+"""Tables of tiny tasks, done in this process, and works of a moment."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pdnas.architecture import Architecture, BlockSpec
+from pdnas.errors import PdnasError
+from pdnas.pipeline import Job, make_job
+from pdnas.reproduce import base
+from pdnas.reproduce.work import Leg, Legs
+from pdnas.search.pdnas import PRESETS
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
+from pdnas.tuning.executor import Done, Event, Executor, Failed
+from pdnas.tuning.work import Work, reason_of
+
+MakeLegs = Callable[..., Legs]
+Loads = list[dict[str, Any]]
+
+
+class Here(Executor):
+    """Does the work in this process, a piece at a time."""
+
+    def __init__(self, tasks: Mapping[str, GraphTask], *, workers: int = 1, **_: object) -> None:
+        super().__init__(workers)
+        self._tasks, self._queue = tasks, list[tuple[int, Work]]()
+
+    def start(self, number: int, work: Work) -> None:
+        self._queue.append((number, work))
+
+    def wait(self) -> Event:
+        number, work = self._queue.pop(0)
+        try:
+            return Done(number, work.do(self._tasks[work.task], lambda _epoch, _val: False))
+        except PdnasError as error:
+            return Failed(number, reason_of(error))
+
+    def answer(self, number: int, stop: bool) -> None:
+        raise AssertionError("works of tables do not report")
+
+    def close(self) -> None:
+        self._queue.clear()
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Works are done in this process."""
+    monkeypatch.setattr(base, "LocalExecutor", Here)
+
+
+@pytest.fixture
+def loads(tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch) -> Loads:
+    """Every data set is the tiny task; how they were asked for."""
+    asked: Loads = []
+
+    def load(name: str, **settings: Any) -> GraphTask:
+        asked.append({"name": name, **settings})
+        task = replace(tiny_task, source=replace(tiny_task.source, name=name))
+        return task if settings["split"] == "public" else task.with_split("random", 0)
+
+    monkeypatch.setattr(base, "load_task", load)
+    return asked
+
+
+@pytest.fixture
+def tiny_job() -> Job:
+    """A search of a moment."""
+    return make_job(
+        strategy=PRESETS["default"].changed(epochs=2, pool=2, adapted=1, adapt_epochs=1),
+        recipe=Recipe(epochs=2),
+        hidden=(4,),
+        candidates=1,
+        mutations=1,
+        designs="off",
+    )
+
+
+@pytest.fixture
+def legs_of() -> MakeLegs:
+    """Makes the outcome of a piece of work with one row, of these test values."""
+
+    def make(
+        row: str,
+        *test: float,
+        task: str = "cora",
+        split_seed: int | None = None,
+        seed: int = 0,
+        **about: Any,
+    ) -> Legs:
+        leg = Leg.model_validate(
+            {
+                "row": row,
+                "architecture": Architecture(blocks=(BlockSpec(),)),
+                "hidden": 4,
+                "parameters": 1500,
+                "recipe": Recipe(),
+                "val": test,
+                "test": test,
+                "seeds": tuple(range(len(test))),
+                "train_seconds": 1.0,
+                **about,
+            }
+        )
+        return Legs(
+            task=task,
+            split="random",
+            split_seed=split_seed,
+            split_sha256="ab",
+            seed=seed,
+            legs=(leg,),
+        )
+
+    return make

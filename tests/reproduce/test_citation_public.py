@@ -1,0 +1,125 @@
+"""Table 2: the paper's figures, ours, and the works that they come from."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from pdnas.models.baselines import BASELINES
+from pdnas.pipeline import Job
+from pdnas.reproduce import citation_public, reproduce
+from pdnas.reproduce.citation_public import PAPER, ROWS, CitationPublic
+from pdnas.reproduce.work import GivenWork, Legs, SearchedWork
+from pdnas.space import SPACES
+from pdnas.training import RECIPES
+
+MakeLegs = Callable[..., Legs]
+Loads = list[dict[str, Any]]
+
+FOUND = "pdnas, paper space"
+
+
+def cells(text: str, row: str) -> list[list[str]]:
+    """The cells of every row of a table that begins so."""
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return [line[1:] for line in lines if line[0] == row]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ("GAT, as the paper quotes it", ["83.0 ± 0.7", "72.5 ± 0.7", "79.0 ± 0.3"]),
+        ("GraphNAS, as the paper quotes it", ["84.2 ± 1.0", "73.1 ± 0.9", "79.6 ± 0.4"]),
+        ("AGNN, as the paper quotes it", ["83.6 ± 0.3", "73.8 ± 0.7", "79.7 ± 0.4"]),
+        ("PDNAS, the paper", ["84.5 ± 0.6", "73.5 ± 0.3", "79.7 ± 0.6"]),
+    ],
+)
+def test_the_figures_of_the_paper_are_quoted(row: str, expected: list[str]) -> None:
+    text = CitationPublic().markdown({})
+    assert cells(text, "test accuracy in %") == [["Cora", "CiteSeer", "PubMed"]]
+    assert cells(text, row) == [expected]
+    assert len(PAPER) == 4
+
+
+def test_ours_are_summed_up_over_searches(legs_of: MakeLegs) -> None:
+    about = {"search_seconds": 100.0, "tune_seconds": 50.0, "train_seconds": 3.0}
+    done = {
+        "a": legs_of(FOUND, 0.80, 0.82, **about),
+        "b": legs_of(FOUND, 0.80, 0.82, seed=1, **about),
+        "c": legs_of("gcn", 0.5, task="pubmed"),
+    }
+    text = CitationPublic().markdown(done)
+    # Both searches have the mean 0.81: the interval is a point.
+    ours, seconds = cells(text, FOUND)
+    assert ours == ["81.00 ± 1.15 [81.00, 81.00] (1.5K)", "-", "-"]
+    assert seconds == ["100, 50, 1.5", "-", "-"]
+    assert cells(text, "gcn") == [["-", "-", "50.00 (1.5K)"], ["-", "-", "0, 0, 1.0"]]
+    assert cells(text, "gat") == [], "rows of which nothing is done are left out"
+
+
+def test_two_spaces_are_searched_with_their_controls() -> None:
+    works = CitationPublic().works({}, quick=False, searches=3)
+    found = {key: work for key, work in works.items() if isinstance(work, SearchedWork)}
+    given = {key: work for key, work in works.items() if isinstance(work, GivenWork)}
+    assert len(found) == 3 * 3 * 2
+    assert len(given) == 3 * 2
+    for key, work in found.items():
+        task, space, seed = key.split("-")
+        assert (work.task, work.seed, work.row) == (task, int(seed), f"pdnas, {space} space")
+        assert work.job.space == SPACES[space]
+        assert work.job.recipe == RECIPES["consistency"]
+        assert (work.seeds, work.trials) == (10, 20)
+        assert work.controls == (("gcn", "gat") if space == "extended" else ())
+    for key, each in given.items():
+        task, name = key.split("-")
+        baseline = BASELINES[name]
+        assert (each.task, each.row, each.seeds, each.trials) == (task, name, 10, 0)
+        assert (each.architecture, each.hidden) == (baseline.architecture, baseline.hidden)
+        assert each.recipe == RECIPES[name]
+
+
+def test_every_row_of_the_table_has_a_work() -> None:
+    rows = set()
+    for work in CitationPublic().works({}, quick=False, searches=1).values():
+        assert isinstance(work, SearchedWork | GivenWork)
+        rows.add(work.row)
+        if isinstance(work, SearchedWork):
+            rows.add(f"random, same cost as {work.row}")
+            rows |= {f"{name}, recipe of {work.row}" for name in work.controls}
+    assert rows == set(ROWS)
+
+
+def test_quick_is_short() -> None:
+    for work in CitationPublic().works({}, quick=True, searches=1).values():
+        assert isinstance(work, SearchedWork | GivenWork)
+        recipe = work.job.recipe if isinstance(work, SearchedWork) else work.recipe
+        assert (work.seeds, recipe.epochs) == (2, 30)
+        if isinstance(work, SearchedWork):
+            assert (work.trials, work.job.candidates, work.job.mutations) == (1, 2, 1)
+            assert work.job.strategy.epochs == 20
+
+
+def test_the_table_is_made_once(
+    here: None, loads: Loads, tiny_job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job(space: str, **_: object) -> Job:
+        return tiny_job.model_copy(update={"space": SPACES[space]})
+
+    monkeypatch.setattr(citation_public, "_job", job)
+    folder = tmp_path / "table"
+    reproduce("citation-public", folder, quick=True, device="cpu", only=["cora"])
+    files = {path.stem for path in (folder / "runs").iterdir()}
+    assert files == {"cora-extended-0", "cora-paper-0", "cora-gcn", "cora-gat"}
+    text = (folder / "table.md").read_text()
+    for row in ROWS:
+        accuracy, seconds = cells(text, row)
+        assert accuracy[1:] == seconds[1:] == ["-", "-"]
+        assert 0 <= float(accuracy[0].split()[0]) <= 100
+    drawn = {"".join(node.itertext()) for node in ET.parse(folder / "picture.svg").iter()}
+    assert drawn >= {*PAPER, *ROWS, "Cora", "CiteSeer", "PubMed"}
+    monkeypatch.setattr(GivenWork, "do", None)
+    monkeypatch.setattr(SearchedWork, "do", None)
+    reproduce("citation-public", folder, quick=True, device="cpu", only=["cora"])
+    assert (folder / "table.md").read_text() == text

@@ -1,0 +1,107 @@
+"""Table 3: the paper's seconds, ours, and what they are compared with."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pdnas.pipeline import Job
+from pdnas.reproduce import TABLES, reproduce, search_time
+from pdnas.reproduce.base import TASKS
+from pdnas.reproduce.search_time import SearchTime
+from pdnas.reproduce.work import Legs, SearchedWork
+from pdnas.space import SPACES
+from pdnas.training import Recipe
+
+MakeLegs = Callable[..., Legs]
+Loads = list[dict[str, Any]]
+
+RANDOM = "random, same cost as pdnas"
+
+
+def cells(text: str, row: str) -> list[list[str]]:
+    """The cells of every row of a table that begins so."""
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return [line[1:] for line in lines if line[0] == row]
+
+
+def test_the_seconds_of_the_paper_are_quoted() -> None:
+    text = SearchTime().markdown({})
+    assert cells(text, "seconds") == [["Cora", "CiteSeer", "PubMed"]]
+    assert cells(text, "GraphNAS, the paper") == [["11323", "16333", "26174"]]
+    assert cells(text, "PDNAS, the paper") == [["5012", "6044", "10634"]]
+
+
+def test_what_is_not_done_is_a_dash() -> None:
+    text = SearchTime().markdown({})
+    assert cells(text, "pdnas: search, candidates and choice") == [["-", "-", "-"]]
+    assert cells(text, "pdnas") == [["-", "-", "-"]]
+
+
+def test_ours_are_means_over_searches(legs_of: MakeLegs) -> None:
+    done = {
+        "a": legs_of("pdnas", 0.5, 0.7, search_seconds=10.0, val=(0.6, 0.6)),
+        "b": legs_of("pdnas", 0.5, 0.7, seed=1, search_seconds=20.0, val=(0.6, 0.6)),
+        "c": legs_of(RANDOM, 0.5, task="pubmed", search_seconds=7.0),
+        "d": legs_of("gcn, recipe of pdnas", 0.5, 0.5, task="citeseer", train_seconds=5.0),
+    }
+    text = SearchTime().markdown(done)
+    assert cells(text, "pdnas: search, candidates and choice") == [["15.0", "-", "-"]]
+    assert cells(text, f"{RANDOM}: random search in that time") == [["-", "-", "7.0"]]
+    assert cells(text, "gcn, recipe of pdnas: one training of a GCN") == [["-", "2.5", "-"]]
+    # Twice 0.5 and 0.7: the standard deviation is that of 4 values, 0.2 / sqrt(3).
+    assert cells(text, "pdnas") == [["60.00 ± 0.00, 60.00 ± 11.55", "-", "-"]]
+
+
+def test_the_default_search_is_timed() -> None:
+    works = SearchTime().works({}, quick=False, searches=2)
+    assert list(works) == [f"{task}-{seed}" for seed in (0, 1) for task in TASKS]
+    for work in works.values():
+        assert isinstance(work, SearchedWork)
+        assert work.job == Job(space=SPACES["paper"], mutations=6)
+        assert (work.seeds, work.trials, work.controls) == (3, 0, ("gcn", "gat"))
+    assert [work.seed for work in works.values()] == [0] * 3 + [1] * 3
+
+
+def test_quick_is_a_short_search() -> None:
+    (work, *_) = SearchTime().works({}, quick=True, searches=1).values()
+    assert isinstance(work, SearchedWork)
+    assert (work.job.strategy.epochs, work.job.recipe) == (20, Recipe(epochs=30))
+    assert (work.job.candidates, work.job.mutations, work.seeds) == (2, 1, 2)
+
+
+def test_the_table_is_made_of_searches(
+    here: None, loads: Loads, tiny_job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(self: SearchTime, *_: object, **__: object) -> dict[str, SearchedWork]:
+        return {
+            key: work.model_copy(update={"job": tiny_job})
+            for key, work in works(self, {}, quick=True, searches=1).items()
+            if isinstance(work, SearchedWork)
+        }
+
+    works = SearchTime.works
+    monkeypatch.setattr(SearchTime, "works", short)
+    table = reproduce("search-time", tmp_path / "table", quick=True, device="cpu")
+    assert isinstance(table, TABLES["search-time"])
+    text = (tmp_path / "table" / "table.md").read_text()
+    for row, about in search_time.ROWS.items():
+        ((*seconds,),) = cells(text, f"{row}: {about}")
+        assert all(float(value) >= 0 for value in seconds)
+        assert len(cells(text, row)[0]) == 3
+    assert "**Quick**" in text
+    assert "<svg" in (tmp_path / "table" / "picture.svg").read_text()
+
+
+def test_the_picture_has_the_paper_s_seconds_and_ours(
+    legs_of: MakeLegs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(search_time, "dots", lambda *what, **how: drawn.append((what, how)))
+    SearchTime().draw({"a": legs_of("pdnas", 0.5, search_seconds=10.0)}, Path("a.svg"))
+    (((panels, _, path), how),) = drawn
+    assert (path, how) == (Path("a.svg"), {"log": True})
+    paper = [("GraphNAS, the paper", 11323.0, 0.0), ("PDNAS, the paper", 5012.0, 0.0)]
+    assert panels["Cora"] == [*paper, ("pdnas", 10.0, 0.0)]
+    assert [len(panel) for panel in panels.values()] == [3, 2, 2]
