@@ -733,6 +733,13 @@ class Pipeline:
         return best[0]
 
     @property
+    def choice_val(self) -> float:
+        """What the choice rests on: the mean validation of the chosen one's brief trainings."""
+        chosen = self.chosen.architecture, self.chosen.hidden
+        trials = self.progress.trials
+        return statistics.fmean(t.val for t in trials if (t.architecture, t.hidden) == chosen)
+
+    @property
     def recipe(self) -> Recipe:
         """How final networks are trained: as the tuning says, or the job."""
         return self.progress.recipe or self.job.recipe

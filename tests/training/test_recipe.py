@@ -137,7 +137,7 @@ recipes = st.builds(
     copies=st.integers(1, 64),
     consistency=st.floats(0, allow_infinity=False),
     consistency_warm_up=st.integers(0, 2**40),
-    sharpening=st.floats(0, 1, exclude_min=True),
+    sharpening=st.floats(0.01, 1),
     epochs=counts,
     patience=counts,
     selection=st.sampled_from(["metric", "loss"]),

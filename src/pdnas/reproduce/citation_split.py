@@ -297,7 +297,7 @@ def _margin(done: Records, task: str) -> str:
         if group(done, task, row := f"jknet-{width}, {depth} layers")
     }
     ours = group(done, task, "pdnas")
-    if not rivals or not ours:
+    if not rivals or {len(legs) for legs in rivals.values()} != {len(ours)}:
         return f"{TASKS[task]}: not done."
     means = {
         row: statistics.fmean(value for leg in legs for value in leg.test)

@@ -200,8 +200,8 @@ class SearchedWork(TableWork):
             chosen.architecture,
             hidden=chosen.hidden,
             recipe=recipe,
-            tried=len(pipeline.progress.trials),
-            choice_val=chosen.val,
+            tried=len({(t.architecture, t.hidden) for t in pipeline.progress.trials}),
+            choice_val=pipeline.choice_val,
             search_seconds=search_seconds,
             tune_seconds=seconds,
         )

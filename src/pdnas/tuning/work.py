@@ -196,17 +196,12 @@ class SearchWork(Work):
         pipeline = Pipeline(self.job, task, run=run, watcher=Watcher(), started=time.monotonic())
         chosen = pipeline.choose()
         cells, trials = pipeline.progress.cells, pipeline.progress.trials
-        own = [
-            trial.val
-            for trial in trials
-            if (trial.architecture, trial.hidden) == (chosen.architecture, chosen.hidden)
-        ]
         return SearchOutcome(
             architecture=chosen.architecture,
             hidden=chosen.hidden,
             parameters=chosen.architecture.parameters(task, chosen.hidden),
             split_sha256=task.split.sha256,
-            val=statistics.fmean(own),
+            val=pipeline.choice_val,
             trials=len(trials),
             search_seconds=sum(cell.seconds for cell in cells),
             candidate_seconds=sum(cell.refine_seconds for cell in cells)
