@@ -132,8 +132,8 @@ def _job(space: str, *, quick: bool) -> Job:
 def _notes(done: Records) -> list[str]:
     """How the figures came about, and what they cost."""
     lines = [
-        "Mean ± standard deviation of all final trainings, [95 % interval of the searches' means], "
-        "(parameters). Everything is chosen by validation; test is read once for each final "
+        "Mean ± standard deviation of all final trainings, [95 % interval: of the searches' means "
+        "where there are several, else of the trainings], (parameters). Everything is chosen by validation; test is read once for each final "
         "training. `recipe of` rows are trained with the recipe that was tuned for that network.",
         "",
         "| seconds: choice, tuning, one training | " + " | ".join(TASKS.values()) + " |",
