@@ -133,8 +133,9 @@ def _notes(done: Records) -> list[str]:
     """How the figures came about, and what they cost."""
     lines = [
         "Mean ± standard deviation of all final trainings, [95 % interval: of the searches' means "
-        "where there are several, else of the trainings], (parameters). Everything is chosen by validation; test is read once for each final "
-        "training. `recipe of` rows are trained with the recipe that was tuned for that network.",
+        "where there are several, else of the trainings], (parameters). Everything is chosen by "
+        "validation; test is read once for each final training. `recipe of` rows are trained with "
+        "the recipe that was tuned for that network.",
         "",
         "| seconds: choice, tuning, one training | " + " | ".join(TASKS.values()) + " |",
         "|---|---|---|---|",
