@@ -197,3 +197,22 @@ def test_every_epoch_has_the_weight_of_consistency_that_the_recipe_states(
 def test_nothing_is_recorded_on_a_cpu(architecture: Architecture, tiny_task: GraphTask) -> None:
     network = GraphNetwork(architecture, tiny_task, 8)
     assert type(make_epochs(network, tiny_task, Recipe(epochs=1000))) is Epochs
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+@pytest.mark.parametrize("copies", [1, 3])
+def test_what_is_recorded_is_what_happens_step_by_step(
+    architecture: Architecture, tiny_task: GraphTask, copies: int
+) -> None:
+    task = tiny_task.to("cuda:0")
+    recipe = Recipe(epochs=module.WORTHWHILE, copies=copies, node_dropout=0.3)
+    figures = []
+    for kind in (Epochs, module.RecordedEpochs):
+        with seeded(0, "cuda:0"):
+            network = GraphNetwork(architecture, task, 8).to("cuda:0")
+            optimizer = recipe.make_optimizer(network.parameters(), recorded=True)
+            epochs = kind(network, task, recipe, optimizer)
+            figures.append(torch.stack([epochs(number).clone() for number in range(5)]))
+    torch.testing.assert_close(figures[0], figures[1], rtol=1e-3, atol=1e-3)
+    assert isinstance(make_epochs(network, task, recipe), module.RecordedEpochs)
