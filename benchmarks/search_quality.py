@@ -34,7 +34,8 @@ warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationW
 from units import SETTINGS, load, parse, run_units  # noqa: E402
 
 from pdnas.architecture import Architecture  # noqa: E402
-from pdnas.pipeline import Job, Pipeline, Watcher  # noqa: E402
+from pdnas.job import Job, Watcher  # noqa: E402
+from pdnas.pipeline import Pipeline  # noqa: E402
 from pdnas.runs import environment  # noqa: E402
 from pdnas.search import Problem, Strategy  # noqa: E402
 from pdnas.search.pdnas import PRESETS  # noqa: E402

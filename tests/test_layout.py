@@ -19,6 +19,7 @@ ORDER = (
     {"runs"},
     {"supernet", "training"},
     {"search"},
+    {"job", "race"},
     {"pipeline"},
     {"tuning"},
     {"reproduce"},

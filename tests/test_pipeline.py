@@ -6,7 +6,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,14 @@ import pytest
 import torch
 
 import pdnas
-from pdnas import pipeline
+from pdnas import pipeline, race
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import PdnasError, RunError, SearchError, UnknownNameError
+from pdnas.job import Job, Plan, Progress, Tuner, Watcher, make_job
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
 from pdnas.ops import SLOTS
-from pdnas.pipeline import Job, Plan, Progress, Race, Tuner, Watcher, make_job, search
+from pdnas.pipeline import search
 from pdnas.runs import (
     ARCHITECTURE,
     HISTORY,
@@ -737,71 +738,11 @@ def test_the_seed_of_the_trials_is_none_of_the_final_ones(
     assert not set(seeds[:6]) & set(seeds[6:])
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**62 - 1])
-def test_no_job_tries_with_a_final_seed(seed: int) -> None:
-    job = short(seed=seed, seeds=10_000)
-    job.check()
-    assert not {job.trial_seed, job.trial_seed + 1} & set(job.final_seeds)
-    torch.Generator().manual_seed(job.trial_seed + 1)
-
-
-def race(others: Sequence[tuple[float, ...]], values: list[float]) -> tuple[int | None, Race]:
-    """After how many epochs a training with these values falls behind, and the race."""
-    race = Race(others, 400)
-    for number, value in enumerate(values):
-        if race.falls_behind(Epoch(number, 1.0, 1.0, value)):
-            return number + 1, race
-    return None, race
-
-
-@pytest.mark.parametrize(
-    ("others", "value", "end"),
-    [
-        ([], 0.0, None),
-        ([(0.9,), (0.9,)], 0.0, None),
-        ([(0.9,), (0.8,), (0.7,)], 0.69, 25),
-        ([(0.7,), (0.9,), (0.8,)], 0.7, None),
-        ([(0.9,), (0.8,), (0.7,), (0.1,)], 0.69, 25),
-        ([(0.9, 0.95), (0.5, 0.9), (0.4, 0.85)], 0.5, 50),
-        ([(0.9,), (0.9,), (0.1, 1.0), (0.1, 1.0)], 0.5, None),
-        ([(0.0, 0.0, 0.6), (0.0, 0.0, 0.6), (0.0, 0.0, 0.6)], 0.5, 100),
-    ],
-    ids=[
-        "nobody-else",
-        "two-others",
-        "below-the-third",
-        "as-good-as-the-third",
-        "the-fourth-does-not-help",
-        "later",
-        "those-that-never-came-there-do-not-count",
-        "last",
-    ],
-)
-def test_a_training_ends_where_three_others_were_better(
-    others: list[tuple[float, ...]], value: float, end: int | None
-) -> None:
-    assert race(others, [value] * 200)[0] == end
-
-
-def test_a_race_compares_the_best_so_far() -> None:
-    others = [(0.5,)] * 3
-    assert race(others, [0.6] + [0.0] * 199)[0] is None
-    assert race(others, [0.4] * 24 + [0.5] + [0.0] * 175)[0] is None
-    assert race(others, [0.4] * 25 + [0.5] * 175)[0] == 25
-
-
-def test_a_race_remembers_the_best_after_a_sixteenth_an_eighth_and_a_quarter() -> None:
-    _, ran = race([], [number / 200 for number in range(200)])
-    assert ran.rungs == (24 / 200, 49 / 200, 99 / 200)
-    assert race([], [0.5] * 30)[1].rungs == (0.5,)
-    assert race([], [0.5] * 24)[1].rungs == ()
-
-
 def test_a_candidate_that_falls_behind_is_not_trained_to_the_end(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "RUNGS", (1 / 3, 2 / 3))
-    monkeypatch.setattr(pipeline, "KEEP_UP", 1)
+    monkeypatch.setattr(race, "RUNGS", (1 / 3, 2 / 3))
+    monkeypatch.setattr(race, "KEEP_UP", 1)
     job = short(recipe=Recipe(epochs=3), candidates=6, mutations=0, seeds=1, controls=())
     result = search(tiny_task, job)
     assert result.search is not None
@@ -1450,39 +1391,6 @@ def test_a_job_without_sense_is_refused_before_anything_is_computed(
 def test_an_unknown_control_is_answered_with_the_closest(tiny_task: GraphTask) -> None:
     with pytest.raises(UnknownNameError, match=r"'randm'; known are: random, .*mean 'random'\?"):
         search(tiny_task, short(controls=("randm",)))
-
-
-def test_what_is_not_given_to_a_job_keeps_its_default() -> None:
-    assert make_job() == Job()
-    job = make_job(blocks=(2, 3), seeds=5)
-    assert (job.blocks, job.seeds, job.hidden) == ((2, 3), 5, Job().hidden)
-    assert job.strategy == PRESETS["default"]
-    assert job.space == SPACES["paper"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"block": (2,)}, r"cannot be set so: block: "),
-        ({"blocks": "two"}, r"cannot be set so: blocks: "),
-        ({"seeds": 2.5}, r"cannot be set so: seeds: "),
-        ({"strategy": {"name": "pdnas", "epochs": 0}}, r"cannot be set so: strategy\.epochs: "),
-        ({"strategy": {"name": "pdnass"}}, r"Unknown strategy 'pdnass'.* did you mean 'pdnas'\?"),
-        ({"recipe": {"lr": 0}}, r"cannot be set so: recipe\.lr: "),
-    ],
-)
-def test_settings_that_make_no_job_are_one_sentence(
-    settings: dict[str, Any], expected: str
-) -> None:
-    with pytest.raises(PdnasError, match=expected) as caught:
-        make_job(**settings)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_a_job_comes_back_from_json_with_the_settings_of_its_strategy(preset: str) -> None:
-    job = short(strategy=PRESETS[preset], blocks=(2, 3), max_parameters=99, budget_seconds=1.5)
-    assert Job.model_validate_json(job.model_dump_json()) == job
 
 
 @pytest.mark.parametrize("epochs", [1, 3])

@@ -9,7 +9,7 @@ import pytest
 
 from pdnas.cli import live
 from pdnas.cli.live import SearchProgress
-from pdnas.pipeline import Plan, make_job
+from pdnas.job import Plan, make_job
 from pdnas.pipeline import search as do_search
 from pdnas.runs import HISTORY, RunDirectory
 from pdnas.search import Problem, Search, SearchEpoch

@@ -21,8 +21,8 @@ from pdnas.cli import STARTED
 from pdnas.cli.live import SearchProgress
 from pdnas.cli.search import SearchSettings
 from pdnas.errors import SearchError
+from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Job
 from pdnas.runs import load_run
 from pdnas.search.pdnas import PRESETS, Pdnas
 from pdnas.space import SPACES, SearchSpace

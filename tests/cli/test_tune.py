@@ -19,8 +19,8 @@ from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.cli.tune import TuneSettings, TuningProgress
 from pdnas.errors import PdnasError
+from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Job
 from pdnas.runs import JOURNAL, load_run
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES

@@ -8,7 +8,7 @@ import pytest
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import PdnasError
-from pdnas.pipeline import Job, make_job
+from pdnas.job import Job, make_job
 from pdnas.reproduce import base
 from pdnas.reproduce.work import Leg, Legs
 from pdnas.search.pdnas import PRESETS

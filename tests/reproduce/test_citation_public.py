@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Job
 from pdnas.reproduce import citation_public, reproduce
 from pdnas.reproduce.citation_public import PAPER, ROWS, CitationPublic
 from pdnas.reproduce.work import GivenWork, Legs, SearchedWork

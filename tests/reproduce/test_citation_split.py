@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from pdnas.job import Job
 from pdnas.models.baselines.jknet import jknet_concat
-from pdnas.pipeline import Job
 from pdnas.reproduce import citation_split, reproduce
 from pdnas.reproduce.citation_split import DEPTHS, SIZES, CitationSplit, Sizes
 from pdnas.reproduce.work import GivenWork, Leg, Legs, SearchedWork

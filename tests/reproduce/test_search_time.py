@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pdnas.pipeline import Job
+from pdnas.job import Job
 from pdnas.reproduce import TABLES, reproduce, search_time
 from pdnas.reproduce.base import TASKS
 from pdnas.reproduce.search_time import SearchTime

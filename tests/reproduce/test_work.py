@@ -9,8 +9,9 @@ import pytest
 from pdnas import pipeline
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import DivergedError
+from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Job, Pipeline
+from pdnas.pipeline import Pipeline
 from pdnas.reproduce import work
 from pdnas.reproduce.work import GivenWork, Leg, Legs, SearchedWork, TableWork, tuned
 from pdnas.runs import Trial

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdnas.pipeline import Job
+from pdnas.job import Job
 from pdnas.tuning.executor import Done, Event, Executor, Failed, Reported
 from pdnas.tuning.work import SearchWork, Work
 

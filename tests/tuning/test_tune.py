@@ -10,7 +10,7 @@ import pytest
 from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError, PdnasError
-from pdnas.pipeline import Job
+from pdnas.job import Job
 from pdnas.runs import CHECKPOINT, HISTORY, JOURNAL, SETTINGS, Result, RunDirectory, load_run
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES

@@ -11,7 +11,8 @@ import pytest
 from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError, PdnasError, SearchError
-from pdnas.pipeline import Job, Pipeline, Watcher
+from pdnas.job import Job, Watcher
+from pdnas.pipeline import Pipeline
 from pdnas.runs import SETTINGS
 from pdnas.search.pdnas import PRESETS
 from pdnas.tasks import GraphTask

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from pdnas.pipeline import Job, Plan, Watcher
+from pdnas.job import Job, Plan, Watcher
 from pdnas.search import Problem, Search, SearchEpoch
 from pdnas.training.fit import Epoch
 

@@ -21,8 +21,9 @@ from pdnas.cli.flags import (
 )
 from pdnas.cli.live import SearchProgress
 from pdnas.errors import PdnasError
+from pdnas.job import Job, Tuner
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Job, Tuner, search
+from pdnas.pipeline import search
 from pdnas.runs import (
     JOURNAL,
     PIPELINE,

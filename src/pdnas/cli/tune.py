@@ -28,8 +28,8 @@ from pdnas.cli.flags import (
 )
 from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError, RunError
+from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Job
 from pdnas.runs import SETTINGS, AnySettings, Record, RunDirectory
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES, find_space

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Job
 from pdnas.reproduce.base import TABLES, TASKS, Figure, Records, Table, group
 from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import GivenWork, SearchedWork, TableWork

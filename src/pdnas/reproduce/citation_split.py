@@ -6,8 +6,8 @@ from pathlib import Path
 from scipy import stats
 
 from pdnas.architecture import Channels
+from pdnas.job import Job
 from pdnas.models.baselines.jknet import jknet_concat
-from pdnas.pipeline import Job
 from pdnas.reproduce.base import TABLES, TASKS, Figure, Records, Table, group
 from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import GivenWork, Leg, SearchedWork, TableWork

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pdnas.pipeline import Job
+from pdnas.job import Job
 from pdnas.reproduce.base import TABLES, TASKS, Figure, Records, Table, group
 from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import SearchedWork, TableWork

@@ -7,8 +7,9 @@ import torch
 
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError
+from pdnas.job import Job, Watcher
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Job, Pipeline, Watcher
+from pdnas.pipeline import Pipeline
 from pdnas.runs import Record
 from pdnas.search import Problem
 from pdnas.tasks import GraphTask

@@ -7,7 +7,7 @@ from typing import Any
 from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError
-from pdnas.pipeline import Job
+from pdnas.job import Job
 from pdnas.runs import JOURNAL, Result, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
@@ -32,7 +32,7 @@ def search(task: GraphTask, job: Job | None = None, **settings: Any) -> Result:
 
 
 class RecipeTuner:
-    """Tunes the recipe of the network that a search found; see :class:`pdnas.pipeline.Tuner`.
+    """Tunes the recipe of the network that a search found; see :class:`pdnas.job.Tuner`.
 
     Args:
         trials: How many recipes to try.

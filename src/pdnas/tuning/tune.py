@@ -7,7 +7,7 @@ import torch
 
 from pdnas.architecture import Architecture, check_hidden
 from pdnas.errors import PdnasError
-from pdnas.pipeline import MANY, Job
+from pdnas.job import MANY, Job
 from pdnas.runs import CHECKPOINT, FOLDER, JOURNAL, RESULT, Record, Result, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, train

@@ -9,7 +9,8 @@ from typing import Any
 
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError
-from pdnas.pipeline import Job, Pipeline, Watcher
+from pdnas.job import Job, Watcher
+from pdnas.pipeline import Pipeline
 from pdnas.runs import SETTINGS, Record, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe

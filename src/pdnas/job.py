@@ -1,0 +1,253 @@
+"""A job: what is to be done, what it may cost, how far it has come, and who watches."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+from pydantic import Field, ValidationError
+
+from pdnas.architecture import Architecture, check_hidden
+from pdnas.errors import SearchError, first_complaint
+from pdnas.models.baselines import BASELINES
+from pdnas.registry import unknown
+from pdnas.runs import Record, Trial
+from pdnas.search import Candidate, Problem, Search, SearchEpoch
+from pdnas.search.base import AnyStrategy
+from pdnas.search.pdnas import PRESETS
+from pdnas.space import SPACES, SearchSpace, check_blocks
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
+from pdnas.training.fit import Epoch
+from pdnas.training.seeds import Training
+
+MANY = 10_000
+"""More seeds or candidates than anyone means to ask for."""
+
+
+class Job(Record):
+    """All that decides a search from its first to its last number.
+
+    Args:
+        space: Where to look.
+        strategy: How.
+        blocks: Depths to search.
+        hidden: Hidden sizes to search; every pair of a depth and a size is searched.
+        recipe: How networks are trained.
+        seed: Of the search, and the first of the final trainings.
+        seeds: How many final trainings.
+        candidates: How many architectures of each search are trained to choose among them.
+        designs: Whether baselines that are members of the space are trained as candidates too.
+        mutations: How many changes of the best of these are trained, each of one choice.
+        tune: How many recipes to try for the network found; 0: the recipe stays as it is.
+        controls: What the network found is compared with: ``random``, or baselines' names.
+        max_parameters: How many weights a network may have.
+        budget_seconds: How long the whole job may take.
+    """
+
+    space: SearchSpace = SPACES["paper"]
+    strategy: AnyStrategy = PRESETS["default"]
+    blocks: tuple[int, ...] = (2,)
+    hidden: tuple[int, ...] = (32,)
+    recipe: Recipe = Recipe()
+    seed: int = 0
+    seeds: int = 3
+    candidates: int = 6
+    designs: Literal["on", "off"] = "on"
+    mutations: int = 0
+    tune: int = 0
+    controls: tuple[str, ...] = ("random", "gcn", "gat")
+    max_parameters: int | None = None
+    budget_seconds: float | None = None
+
+    @property
+    def final_seeds(self) -> tuple[int, ...]:
+        return tuple(range(self.seed, self.seed + self.seeds))
+
+    @property
+    def trial_seed(self) -> int:
+        """Of the candidates' first trainings: none of the final ones, so luck is left behind."""
+        return self.seed + 2**32
+
+    def check(self) -> None:
+        """Refuse what makes no sense, before anything is computed."""
+        for name, values in (("--blocks", self.blocks), ("--hidden", self.hidden)):
+            if not values or len(set(values)) < len(values):
+                raise SearchError(
+                    f"{name} has the values {list(values)}; give at least one, each of them once."
+                )
+        for name, count in (("--seeds", self.seeds), ("--candidates", self.candidates)):
+            if not 1 <= count <= MANY:
+                raise SearchError(f"{name} is {count}; give 1 to {MANY}.")
+        for name, count in (("--mutations", self.mutations), ("--tune", self.tune)):
+            if not 0 <= count <= MANY:
+                raise SearchError(f"{name} is {count}; give 0 to {MANY}.")
+        if len(set(self.controls)) < len(self.controls):
+            raise SearchError(f"--controls has {list(self.controls)}; name each of them once.")
+        for name in self.controls:
+            if name != "random" and name not in BASELINES:
+                raise unknown("control", name, ["random", *BASELINES])
+        for num_blocks in self.blocks:
+            check_blocks(num_blocks)
+        for hidden in self.hidden:
+            check_hidden(hidden)
+        if not 0 <= self.seed < 2**62:
+            raise SearchError(f"The seed {self.seed} is out of range; give 0 to {2**62 - 1}.")
+        if self.budget_seconds is not None and not 0 < self.budget_seconds < float("inf"):
+            raise SearchError(
+                f"The budget is {self.budget_seconds} seconds; give a number above 0."
+            )
+
+
+class Plan(Record):
+    """What the job is estimated to cost, and what the budget leaves of it.
+
+    Args:
+        epochs: Of each search.
+        search_seconds: Estimate for all searches.
+        candidate_seconds: Estimate for the candidates' trainings.
+        tune_seconds: Estimate for the tuning, if none of its trainings ends early.
+        final_seconds: Estimate for the final trainings and the controls, if none ends early.
+        epoch_seconds: What an epoch of a training was measured to take.
+    """
+
+    epochs: int
+    search_seconds: float
+    candidate_seconds: float
+    tune_seconds: float
+    final_seconds: float
+    epoch_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Estimate for the whole job."""
+        parts = (self.search_seconds, self.candidate_seconds, self.tune_seconds)
+        return sum(parts) + self.final_seconds
+
+
+class Cell(Record):
+    """A finished search of the grid.
+
+    Args:
+        num_blocks: Depth.
+        hidden: Hidden size.
+        epochs: How many it had.
+        candidates: What it proposes to train, the most promising first.
+        warnings: What went wrong.
+        seconds: How long it took.
+        refine_seconds: How long it then took to look closer at the candidates.
+    """
+
+    num_blocks: int
+    hidden: int
+    epochs: int
+    candidates: tuple[Candidate, ...]
+    warnings: tuple[str, ...]
+    seconds: float
+    refine_seconds: float
+
+
+class Progress(Record):
+    """How far a job has come: what is finished is not done again.
+
+    Args:
+        split: Fingerprint of the split that the job is on.
+        plan: What it was planned to do.
+        cells: The finished searches.
+        trials: The trained candidates.
+        recipe: What the tuning chose; none: it is not done yet, or there is none.
+        tune_seconds: How long it took.
+        finals: The finished trainings of the chosen network.
+        controls: The finished trainings of each control.
+        cut: Whether the only final training was cut short by the budget.
+        weights: File of the best weights so far.
+        seconds: Time spent so far.
+        history_bytes: Length of the history then.
+    """
+
+    split: str
+    plan: Plan
+    cells: tuple[Cell, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    recipe: Recipe | None = None
+    tune_seconds: float = 0.0
+    finals: tuple[Training, ...] = ()
+    controls: dict[str, tuple[Training, ...]] = Field(default_factory=dict)
+    cut: bool = False
+    weights: str | None = None
+    seconds: float = 0.0
+    history_bytes: int = 0
+
+
+class Mark(Record):
+    """Where a saved state of a search belongs.
+
+    Args:
+        cell: Number of the search in the grid.
+        seconds: Time that the search had taken.
+        elapsed: Time that the whole job had taken.
+        history_bytes: Length of the history then.
+    """
+
+    cell: int
+    seconds: float
+    elapsed: float
+    history_bytes: int
+
+
+class Tuner(Protocol):
+    """Whoever finds a better recipe for a network."""
+
+    def __call__(
+        self,
+        architecture: Architecture,
+        task: GraphTask,
+        *,
+        hidden: int,
+        base: Recipe,
+        seed: int,
+        is_late: Callable[[], bool],
+        on_trial: Callable[[int, int], None],
+    ) -> Recipe:
+        """The recipe with the best validation.
+
+        Args:
+            architecture: The network.
+            task: What it is for.
+            hidden: Its hidden size.
+            base: The recipe that there is already.
+            seed: The first of the trainings'.
+            is_late: Asked at every epoch whether there is no more time.
+            on_trial: Told the number of each trial, from 1, and how many there are to be.
+        """
+
+
+class Watcher:
+    """Whoever wants to see a job at work overrides some of these."""
+
+    def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
+        """The costs are estimated and the job begins."""
+
+    def searched(self, search: Search, epoch: SearchEpoch) -> None:
+        """A search of the grid has done an epoch."""
+
+    def rating(self, search: Search) -> None:
+        """A search of the grid is over and looks at its candidates."""
+
+    def trained(self, what: str, epoch: Epoch) -> None:
+        """A training has done an epoch."""
+
+    def tuned(self, trial: int, wanted: int) -> None:
+        """A recipe is tried, the so-manieth of that many."""
+
+    def noted(self, sentence: str) -> None:
+        """Something happened that the user should know."""
+
+
+def make_job(**settings: Any) -> Job:
+    """A job of some settings; what is not given keeps its default."""
+    try:
+        return Job.model_validate(settings)
+    except ValidationError as error:
+        raise SearchError(
+            f"The search cannot be set so: {first_complaint(error)}; known are: "
+            f"{', '.join(Job.model_fields)}."
+        ) from None
