@@ -74,6 +74,14 @@ class TaskFlags:
             data_root=Path(root).resolve() if root else None,
         )
 
+    def check_one_split(self, what: str) -> None:
+        """Refuse several splits for what is done on one."""
+        if len(self.chosen_splits()) > 1:
+            raise PdnasError(
+                f"{what} is on one split, but --split-seeds is {self.split_seeds}; give one "
+                "number, and train what was found on the others with pdnas train."
+            )
+
     def chosen_splits(self) -> tuple[int, ...]:
         """The numbers that ``--split-seeds`` names; none if it is not given."""
         if self.split_seeds is None:

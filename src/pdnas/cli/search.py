@@ -104,11 +104,7 @@ class Command:
 
     def run(self) -> int:
         """Search, write the run, show what was found."""
-        if len(self.task.chosen_splits()) > 1:
-            raise PdnasError(
-                f"A search is on one split, but --split-seeds is {self.task.split_seeds}; give one "
-                "number, and train what was found on the others with pdnas train."
-            )
+        self.task.check_one_split("A search")
         job = self._job()
         job.check()
         task = self.task.load()

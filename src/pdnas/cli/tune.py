@@ -27,7 +27,7 @@ from pdnas.cli.flags import (
     given,
 )
 from pdnas.cli.train import find_architecture
-from pdnas.errors import PdnasError, RunError
+from pdnas.errors import RunError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import SETTINGS, AnySettings, Record, RunDirectory
@@ -127,11 +127,7 @@ class Command:
 
     def run(self) -> int:
         """Tune, write the run, show the result."""
-        if len(self.task.chosen_splits()) > 1:
-            raise PdnasError(
-                f"A tuning is on one split, but --split-seeds is {self.task.split_seeds}; give one "
-                "number, and train what was found on the others with pdnas train."
-            )
+        self.task.check_one_split("A tuning")
         tuning = self._tuning()
         tuning.check()
         check_workers(self.workers)

@@ -77,23 +77,22 @@ class LocalExecutor(Executor):
             worker.line.send(work)
 
     def wait(self) -> Event:
-        while True:
-            ready = wait([worker.line for worker in self._workers if worker.number is not None])
-            worker = next(worker for worker in self._workers if worker.line in ready)
-            number = worker.number
-            assert number is not None
-            try:
-                kind, *values = worker.line.recv()
-            except (EOFError, ConnectionError):
-                self._workers.remove(worker)
-                worker.process.join()
-                code = worker.process.exitcode
-                cause = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-                return Failed(number, f"Its process died ({cause}).")
-            if kind == "report":
-                return Reported(number, *values)
-            worker.number = None
-            return Done(number, *values) if kind == "done" else Failed(number, *values)
+        ready = wait([worker.line for worker in self._workers if worker.number is not None])
+        worker = next(worker for worker in self._workers if worker.line in ready)
+        number = worker.number
+        assert number is not None
+        try:
+            kind, *values = worker.line.recv()
+        except (EOFError, ConnectionError):
+            self._workers.remove(worker)
+            worker.process.join()
+            code = worker.process.exitcode
+            cause = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+            return Failed(number, f"Its process died ({cause}).")
+        if kind == "report":
+            return Reported(number, *values)
+        worker.number = None
+        return Done(number, *values) if kind == "done" else Failed(number, *values)
 
     def answer(self, number: int, stop: bool) -> None:
         worker = next(worker for worker in self._workers if worker.number == number)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from pdnas.architecture import Architecture, check_hidden
+from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError
 from pdnas.job import MANY, Job
 from pdnas.runs import CHECKPOINT, FOLDER, JOURNAL, RESULT, Record, Result, RunDirectory
@@ -171,8 +171,6 @@ def _choose_shape(
 ) -> tuple[Shape, float]:
     """The best cell of the grid, and the seconds of all; a given network of one size is that."""
     cells, job, given = tuning.cells(), tuning.search, tuning.architecture
-    for hidden in job.hidden:
-        check_hidden(hidden)
     if given is not None and len(cells) == 1:
         return Shape(architecture=given, hidden=job.hidden[0], val=0.0), 0.0
     study = GridStudy(cells, run.path / JOURNAL)
