@@ -35,16 +35,27 @@ TUNE = ["--architecture=gcn", "--hidden=4", "--trial-seeds=1", "--seeds=1", "--d
 """The tuning of a network that there is."""
 
 NURSERY = """
-import json, os, sys, time
+import json, os, signal, sys, time
+from pathlib import Path
 from types import SimpleNamespace
 from pdnas import pipeline
 from pdnas import tuning
 from pdnas.cli import main, resume, search
 
-# The search's clock is fifty times too fast, so that it writes a checkpoint every 20 milliseconds.
-fast = lambda: 50 * time.monotonic()
+# The search's clock is far too fast, so that it writes a checkpoint after every epoch.
+fast = lambda: 1e6 * time.monotonic()
 pipeline.time = SimpleNamespace(monotonic=fast, perf_counter=time.perf_counter)
 pipeline.CHECKPOINT_SHARE, pipeline.TIMED = 1e9, 1
+replace = Path.replace
+
+def put_in_place(self, target):
+    global files
+    files += 1
+    if files == order["last"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    Path(order["files"]).write_text(str(files))
+    return replace(self, target)
+
 print("ready", flush=True)
 
 for line in sys.stdin:
@@ -53,6 +64,7 @@ for line in sys.stdin:
     if not child:
         os.dup2(os.open(order["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
         os.dup2(os.open(order["err"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        files, Path.replace = 0, put_in_place
         code = main(order["arguments"])
         sys.stdout.flush()
         sys.stderr.flush()
@@ -79,7 +91,7 @@ class Nursery:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._said = {"out": str(folder / "out"), "err": str(folder / "err")}
+        self._said = {name: str(folder / name) for name in ("out", "err", "files")}
         self._process = subprocess.Popen(
             [sys.executable, "-c", NURSERY],
             stdin=subprocess.PIPE,
@@ -94,6 +106,7 @@ class Nursery:
         sent: signal.Signals | None = None,
         begun: Path = Path(),
         after: float = 0.0,
+        last: int = 0,
     ) -> CompletedProcess[str]:
         """Run a command.
 
@@ -102,15 +115,22 @@ class Nursery:
             sent: A signal for it.
             begun: A file that is there when it has begun.
             after: When to send the signal, in seconds after that.
+            last: The number of the file before whose putting in place it is killed.
         """
         given = [str(argument) for argument in arguments]
         order = {"arguments": given, "signal": sent, "begun": str(begun), "after": after}
+        order["last"] = last
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({**order, **self._said}) + "\n")
         self._process.stdin.flush()
         code = int(self._line())
         said = [Path(self._said[name]).read_text() for name in ("out", "err")]
         return CompletedProcess(["pdnas", *given], code, *said)
+
+    @property
+    def files(self) -> int:
+        """How many files the last command put in place."""
+        return int(Path(self._said["files"]).read_text())
 
     def close(self) -> None:
         self._process.kill()
@@ -288,15 +308,15 @@ def test_a_search_is_resumed_from_another_folder(
     assert load_run(run).task == "here.npz"
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_search_killed_at_random_moments_comes_to_the_same_end(
-    nursery: Nursery, pdnas: Pdnas, tiny: Path, tmp_path: Path, count: int
+    nursery: Nursery, pdnas: Pdnas, tiny: Path, tmp_path: Path
 ) -> None:
     """The moments are spread over the whole job; a resumed one may be killed again."""
-    began, flags = time.monotonic(), [*SMALL, "--tune=2"] if count > 3 else SMALL
+    began, flags, count = time.monotonic(), [*SMALL, "--tune=2"], 10
     assert nursery("search", tiny, *flags, "--run-dir", tmp_path / "whole").returncode == 0
     took, expected = time.monotonic() - began, outcome(tmp_path / "whole")
-    chance, phases = random.Random(0), []
+    chance = random.Random(0)
     for number in range(count):
         moment, code, tries = (number + chance.random()) / count * took, 0, 0
         while code == 0:  # it was faster than the first one: not killed yet
@@ -306,21 +326,31 @@ def test_a_search_killed_at_random_moments_comes_to_the_same_end(
             command: list[str | Path] = ["search", tiny, *flags, "--run-dir", run]
             code = nursery(*command, sent=signal.SIGKILL, begun=begun, after=moment).returncode
         assert code == -signal.SIGKILL
-        phases.append(phase(run))
-        again = nursery(
-            "resume",
-            run,
-            "--quiet",
-            sent=signal.SIGKILL,
-            begun=begun,
-            after=chance.uniform(0, 1.5 * took),
-        )
+        later = chance.uniform(0, 1.5 * took)
+        again = nursery("resume", run, "--quiet", sent=signal.SIGKILL, begun=begun, after=later)
         assert again.returncode in (0, -signal.SIGKILL), again.stderr
         done = pdnas("resume", run, "--quiet")
         assert (done.returncode, done.stderr) == (0, "")
-        assert outcome(run) == expected, f"killed after {moment:.3f} s, in the {phases[-1]}"
-    if count > 3:  # three moments may all fall into one part of a job on a busy machine
-        assert {"search", "trainings"} <= set(phases)
+        assert outcome(run) == expected, f"killed after {moment:.3f} s"
+
+
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_search_killed_at_a_file_comes_to_the_same_end(
+    nursery: Nursery, pdnas: Pdnas, tiny: Path, tmp_path: Path, count: int
+) -> None:
+    """Killed just before files are put in place, from the first to the last of a job."""
+    flags = [*SMALL, "--tune=2"] if count > 4 else SMALL
+    assert nursery("search", tiny, *flags, "--run-dir", tmp_path / "whole").returncode == 0
+    files, expected, phases = nursery.files, outcome(tmp_path / "whole"), set()
+    for number in range(count):
+        last, run = 2 + round(number * (files - 2) / (count - 1)), tmp_path / f"killed{number}"
+        killed = nursery("search", tiny, *flags, "--run-dir", run, last=last)
+        assert killed.returncode == -signal.SIGKILL
+        phases.add(phase(run))
+        done = pdnas("resume", run, "--quiet")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert outcome(run) == expected, f"killed before file {last} of {files}"
+    assert phases == {"beginning", "search", "trainings"}
 
 
 def phase(run: Path) -> str:
