@@ -1,6 +1,7 @@
-"""Small graphs and a source of random numbers for the tests of every part."""
+"""Small graphs, random numbers and a place to do work, for the tests of every part."""
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from hypothesis import settings
 from torch import Generator, Tensor
 from torch_geometric.data import Data
 
+from pdnas.errors import PdnasError
 from pdnas.tasks.task import GraphTask
+from pdnas.tuning.executor import Done, Event, Executor, Failed, Reported
+from pdnas.tuning.work import Work, reason_of
 
 settings.register_profile("pdnas", deadline=None)  # torch's first call of each kernel is slow
 settings.load_profile("pdnas")
@@ -57,3 +61,48 @@ def tiny_task() -> GraphTask:
     for part, (first, last) in {"train": (0, 9), "val": (9, 14), "test": (14, 20)}.items():
         data[f"{part}_mask"] = (nodes >= first) & (nodes < last)
     return GraphTask.from_data(data, name="tiny")
+
+
+class Here(Executor):
+    """Does work at once in this process: others take seconds to start.
+
+    Args:
+        tasks: What work is on, by name.
+        workers: Believed, no more.
+    """
+
+    def __init__(self, tasks: Mapping[str, GraphTask], *, workers: int = 1, **_: object) -> None:
+        super().__init__(workers)
+        self._tasks = tasks
+
+    def drive(
+        self,
+        supply: Callable[[], tuple[int, Work] | None],
+        *,
+        reported: Callable[[Reported], bool],
+        finished: Callable[[Done | Failed], None],
+    ) -> None:
+        while (following := supply()) is not None:
+            number, work = following
+
+            def report(epoch: int, val: float, number: int = number) -> bool:
+                return reported(Reported(number, epoch, val))
+
+            try:
+                outcome = work.do(self._tasks[work.task], report)
+            except PdnasError as error:
+                finished(Failed(number, reason_of(error)))
+            else:
+                finished(Done(number, outcome))
+
+    def start(self, number: int, work: Work) -> None:
+        raise NotImplementedError
+
+    def wait(self) -> Event:
+        raise NotImplementedError
+
+    def answer(self, number: int, stop: bool) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """There is nothing to end."""

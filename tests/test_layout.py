@@ -25,6 +25,7 @@ ORDER = (
     {"reproduce"},
     {"report", "export"},
     {"cli"},
+    {"__main__"},
 )
 """Each part of the package may import itself and the parts of the rows above it."""
 

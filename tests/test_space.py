@@ -294,7 +294,7 @@ def test_the_extended_space_has_the_paper_s_networks_with_a_bias(
 
 def test_the_extended_space_has_the_hand_designed_networks_but_for_sage() -> None:
     inside = {name for name in BASELINES if BASELINES[name].architecture in EXTENDED}
-    assert inside == {"gcn", "gat", "jknet-concat"}
+    assert inside == {"gcn", "gat", "jknet-concat", "grand"}
     assert BASELINES["sage"].architecture in EXTENDED.model_copy(update={"combine": ("root",)})
 
 
@@ -426,7 +426,10 @@ WRONG = {
     "unknown number": ("propagation = [3]", "is not valid: Unknown propagation '3'; known are: "),
     "no candidates": ("norm = []", r"is not valid: The slot 'norm' has the candidates \[\]; give"),
     "one twice": ("heads = [2, 2]", r"is not valid: The slot 'heads' has the candidates \[2, 2\]"),
-    "not a list": ("heads = 2", "is not valid: heads: "),
+    "not a list": (
+        "heads = 2",
+        r"has heads = 2; give a list of candidates, for example: heads = \[1, 2\]",
+    ),
     "wrong type": ('heads = ["many"]', "is not valid: heads.0: Input should be a valid integer"),
     "shortcuts": ('shortcuts = "some"', "is not valid: shortcuts: Input should be 'searched' or"),
     "name": ("name = 3", "is not valid: name: Input should be a valid string"),

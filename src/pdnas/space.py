@@ -181,6 +181,12 @@ class SearchSpace(BaseModel):
                 f"The space '{path}' has the unknown key '{unknown_keys[0]}'; known are: "
                 f"{', '.join(cls.model_fields)}."
             )
+        for slot in SLOTS:
+            if not isinstance(values.get(slot, []), list):
+                raise ArchitectureError(
+                    f"The space '{path}' has {slot} = {values[slot]!r}; give a list of candidates, "
+                    f"for example: {slot} = {list(getattr(PAPER, slot)[:2])}."
+                )
         try:
             return cls.model_validate({**PAPER.model_dump(), "name": Path(path).stem, **values})
         except ValidationError as error:

@@ -14,6 +14,26 @@ from pdnas.ops import SparseFeatures
 from pdnas.tasks import GraphTask
 from pdnas.tasks.splits import PARTS
 
+PROMISED = frozenset(
+    [
+        "task",
+        "split",
+        "strategy",
+        "space",
+        "architecture",
+        "parameters",
+        "metric",
+        "val",
+        "test",
+        "seeds",
+        "search_seconds",
+        "train_seconds",
+        "device",
+        "version",
+    ]
+)
+"""What ``result.json`` holds at least."""
+
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

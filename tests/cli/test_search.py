@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.cli.conftest import PROMISED
 
 import pdnas as package
 from pdnas import pipeline
@@ -33,24 +34,6 @@ from pdnas.tuning.ranges import RANGES
 
 Program = Callable[..., CompletedProcess[str]]
 Run = Callable[..., dict[str, Any]]
-
-PROMISED = {
-    "task",
-    "split",
-    "strategy",
-    "space",
-    "architecture",
-    "parameters",
-    "metric",
-    "val",
-    "test",
-    "seeds",
-    "search_seconds",
-    "train_seconds",
-    "device",
-    "version",
-}
-"""What DESIGN.md says ``result.json`` holds at least."""
 
 BASIC = ["--epochs=6", "--hidden=4", "--seeds=1", "--candidates=1", "--designs=off"]
 SMALL = [*BASIC, "--adapt-epochs=1", "--pool", "4", "--controls"]

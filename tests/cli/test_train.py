@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.cli.conftest import PROMISED
 from torch_geometric.data import Data
 
 import pdnas as package
@@ -21,24 +22,6 @@ from pdnas.training.recipe import RECIPES, Recipe
 
 Pdnas = Callable[..., CompletedProcess[str]]
 Train = Callable[..., dict[str, Any]]
-
-PROMISED = {
-    "task",
-    "split",
-    "strategy",
-    "space",
-    "architecture",
-    "parameters",
-    "metric",
-    "val",
-    "test",
-    "seeds",
-    "search_seconds",
-    "train_seconds",
-    "device",
-    "version",
-}
-"""What DESIGN.md says ``result.json`` holds at least."""
 
 RECIPE_FLAGS = {
     "--optimizer": "sgd",

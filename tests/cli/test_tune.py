@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.conftest import Here
 
 from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.cli.tune import TuneSettings, TuningProgress
-from pdnas.errors import PdnasError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import JOURNAL, load_run
@@ -28,10 +28,8 @@ from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning import Tuning, local
-from pdnas.tuning.executor import Done, Event, Executor, Failed, Reported
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.study import RecipeStudy, Row
-from pdnas.tuning.work import Work, reason_of
 
 Program = Callable[..., CompletedProcess[str]]
 
@@ -92,48 +90,6 @@ OTHER_FLAGS = {
     "--quiet",
 }
 """Each of them has a test below."""
-
-
-class Here(Executor):
-    """Takes the place of processes, which take seconds to start: does all work in this one."""
-
-    def __init__(
-        self, tasks: dict[str, GraphTask], *, workers: int, device: str, threads: int
-    ) -> None:
-        super().__init__(workers)
-        self._tasks = tasks
-
-    def drive(
-        self,
-        supply: Callable[[], tuple[int, Work] | None],
-        *,
-        reported: Callable[[Reported], bool],
-        finished: Callable[[Done | Failed], None],
-    ) -> None:
-        while (following := supply()) is not None:
-            number, work = following
-
-            def report(epoch: int, val: float, number: int = number) -> bool:
-                return reported(Reported(number, epoch, val))
-
-            try:
-                outcome = work.do(self._tasks[work.task], report)
-            except PdnasError as error:
-                finished(Failed(number, reason_of(error)))
-            else:
-                finished(Done(number, outcome))
-
-    def start(self, number: int, work: Work) -> None:
-        raise NotImplementedError
-
-    def wait(self) -> Event:
-        raise NotImplementedError
-
-    def answer(self, number: int, stop: bool) -> None:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """There is nothing to end."""
 
 
 @pytest.fixture
@@ -507,6 +463,7 @@ def test_workers_and_threads_may_differ_when_it_goes_on(pdnas: Program, tiny: Pa
         (["--seed", "-1"], "The seed -1 is out of range"),
         (["--fields", "epochs"], "field to tune 'epochs'"),
         (["--fields"], "There is nothing to tune"),
+        (["--fields", "lr", "lr"], "--fields has ['lr', 'lr']; name each of them once."),
         (["--preset", "best"], "'best'"),
         (["--space", "nowhere.toml"], "nowhere.toml"),
         (["--space", "wide"], "'wide'"),

@@ -1,48 +1,22 @@
 """Tables of tiny tasks, done in this process, and works of a moment."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.conftest import Here
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import PdnasError
 from pdnas.job import Job, make_job
 from pdnas.reproduce import base
 from pdnas.reproduce.work import Leg, Legs
 from pdnas.search.pdnas import PRESETS
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
-from pdnas.tuning.executor import Done, Event, Executor, Failed
-from pdnas.tuning.work import Work, reason_of
 
 MakeLegs = Callable[..., Legs]
 Loads = list[dict[str, Any]]
-
-
-class Here(Executor):
-    """Does the work in this process, a piece at a time."""
-
-    def __init__(self, tasks: Mapping[str, GraphTask], *, workers: int = 1, **_: object) -> None:
-        super().__init__(workers)
-        self._tasks, self._queue = tasks, list[tuple[int, Work]]()
-
-    def start(self, number: int, work: Work) -> None:
-        self._queue.append((number, work))
-
-    def wait(self) -> Event:
-        number, work = self._queue.pop(0)
-        try:
-            return Done(number, work.do(self._tasks[work.task], lambda _epoch, _val: False))
-        except PdnasError as error:
-            return Failed(number, reason_of(error))
-
-    def answer(self, number: int, stop: bool) -> None:
-        raise AssertionError("works of tables do not report")
-
-    def close(self) -> None:
-        self._queue.clear()
 
 
 @pytest.fixture

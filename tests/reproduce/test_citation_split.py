@@ -8,11 +8,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pdnas.job import Job
+from pdnas.models.baselines import Baseline
 from pdnas.models.baselines.jknet import jknet_concat
 from pdnas.reproduce import citation_split, reproduce
-from pdnas.reproduce.citation_split import DEPTHS, SIZES, CitationSplit, Sizes
+from pdnas.reproduce.base import TASKS
+from pdnas.reproduce.citation_split import DEPTHS, CitationSplit
 from pdnas.reproduce.work import GivenWork, Leg, Legs, SearchedWork
-from pdnas.space import SPACES
 from pdnas.training import Recipe
 
 MakeLegs = Callable[..., Legs]
@@ -128,7 +129,7 @@ def test_of_one_split_the_margin_has_no_width(legs_of: MakeLegs) -> None:
 def test_first_the_recipes_are_tuned() -> None:
     works = CitationSplit().works({}, quick=False, searches=3)
     names = ("jknet-32", "jknet-64", "pdnas")
-    assert set(works) == {f"{task}-{name}-tuned" for task in SIZES for name in names}
+    assert set(works) == {f"{task}-{name}-tuned" for task in TASKS for name in names}
     for work in works.values():
         assert isinstance(work, SearchedWork | GivenWork)
         assert (work.trials, work.seeds, work.split_seed) == (20, 1, None)
@@ -150,7 +151,7 @@ def test_then_every_depth_is_trained_and_searched_on_one_split(tuned: dict[str, 
         assert work.job.recipe.lr == TUNED["pdnas"]
         (depth,) = work.job.blocks
         assert work.row == f"pdnas, {depth} blocks, one split"
-        assert work.job.max_parameters == jknet_concat(depth).parameters(Sizes(1433, 7), 64)
+        assert work.rival == Baseline(jknet_concat(depth), 64)
     assert len(given) == 2 * 6 * (10 + 1)
     for key, each in given.items():
         assert each.recipe.lr == TUNED[f"jknet-{each.hidden}"]
@@ -193,21 +194,11 @@ def test_a_depth_is_chosen_by_the_mean_over_searches(legs_of: MakeLegs) -> None:
     assert citation_split._best_depth(done, "pubmed", (2, 3), 2) == 0
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_networks_may_be_as_large_as_the_jknet_of_64_channels(depth: int) -> None:
-    job = citation_split._job("cora", depth, Recipe(), quick=False)
-    first, between, output = 1433 * 64 + 64, 64 * 64 + 64, depth * 64 * 7 + 7
-    assert job.max_parameters == first + (depth - 1) * between + output
-    assert job.space == SPACES["extended"]
-
-
 def test_the_stages_follow_each_other(
     here: None, loads: Loads, tiny_job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def job(task: str, depth: int, recipe: Recipe, **_: object) -> Job:
-        limit = jknet_concat(depth).parameters(SIZES[task], 64)
-        update = {"recipe": recipe, "blocks": (depth,), "max_parameters": limit}
-        return tiny_job.model_copy(update=update)
+    def job(depth: int, recipe: Recipe, **_: object) -> Job:
+        return tiny_job.model_copy(update={"recipe": recipe, "blocks": (depth,)})
 
     order: list[str] = []
     finish = SearchedWork.finish
@@ -217,7 +208,6 @@ def test_the_stages_follow_each_other(
         return finish(self, row, *others, **rest)
 
     monkeypatch.setattr(citation_split, "_job", job)
-    monkeypatch.setattr(citation_split, "SIZES", dict.fromkeys(SIZES, Sizes(5, 3)))
     monkeypatch.setattr(citation_split, "Recipe", lambda **_: Recipe(epochs=2))
     monkeypatch.setattr(GivenWork, "finish", spy)
     monkeypatch.setattr(SearchedWork, "finish", spy)

@@ -10,7 +10,7 @@ from pdnas import pipeline
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import DivergedError
 from pdnas.job import Job
-from pdnas.models.baselines import BASELINES
+from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline
 from pdnas.reproduce import work
 from pdnas.reproduce.work import GivenWork, Leg, Legs, SearchedWork, TableWork, tuned
@@ -177,6 +177,23 @@ def test_a_search_comes_with_random_search_and_controls(
     assert (found.search_seconds, random.search_seconds) == (5.0, 5.0)
     assert (gcn.search_seconds, gcn.tried) == (0.0, 0)
     assert (random.tried, random.choice_val) == (1, 0.5)
+
+
+def test_nothing_searched_is_larger_than_the_rival(
+    searched: Callable[..., SearchedWork],
+    tiny_task: GraphTask,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work, "_validation", tick(clock, 5.0, lambda: 0.5))
+    rival = Baseline(BASELINES["gcn"].architecture, 8)
+    limit = rival.architecture.parameters(tiny_task, 8)
+    sizes: dict[Baseline | None, list[int]] = {None: [], rival: []}
+    for seed in range(3):
+        for one, parameters in sizes.items():
+            legs = done(searched(seed=seed, controls=(), rival=one), tiny_task).legs
+            parameters += [leg.parameters for leg in legs]
+    assert max(sizes[None]) > limit >= max(sizes[rival])
 
 
 def tick(clock: Clock, seconds: float, value: Callable[[], float]) -> Callable[..., float]:

@@ -1,6 +1,7 @@
 import contextlib
 import importlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -132,6 +133,28 @@ def test_patience_counts_from_the_best_epoch(
         architecture, tiny_task, recipe.changed(epochs=2000, patience=10, lr=0.1)
     )
     assert outcome.epochs == outcome.epoch + 10 + 1 < 2000
+
+
+@pytest.mark.parametrize(
+    ("changes", "epochs"),
+    [
+        ({"copies": 2, "consistency_warm_up": 10}, 9 + 3 + 1),
+        ({"copies": 2, "consistency_warm_up": 1}, 3 + 1),
+        ({"copies": 2, "consistency_warm_up": 0}, 3 + 1),
+        ({"copies": 2, "consistency_warm_up": 10, "consistency": 0.0}, 3 + 1),
+        ({"copies": 1, "consistency_warm_up": 10}, 3 + 1),
+    ],
+)
+def test_patience_does_not_count_while_the_loss_is_warming_up(
+    architecture: Architecture,
+    tiny_task: GraphTask,
+    recipe: Recipe,
+    changes: dict[str, Any],
+    epochs: int,
+) -> None:
+    still = recipe.changed(optimizer="sgd", lr=1e-12, patience=3, epochs=50, **changes)
+    _, outcome, _ = fitted(architecture, tiny_task, still)
+    assert (outcome.epoch, outcome.epochs) == (0, epochs)
 
 
 def test_every_epoch_is_told_in_order(

@@ -1,14 +1,11 @@
 """A network to tune, and a place to do work that is this process."""
 
-from collections.abc import Callable
-
 import pytest
+from tests.conftest import Here
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import PdnasError
 from pdnas.tasks import GraphTask
-from pdnas.tuning.executor import Done, Event, Executor, Failed, Reported
-from pdnas.tuning.work import Work, reason_of
+from pdnas.tuning.executor import Executor
 
 
 @pytest.fixture(scope="session")
@@ -17,51 +14,7 @@ def architecture() -> Architecture:
     return Architecture(blocks=(BlockSpec(expansion=0),))
 
 
-class Here(Executor):
-    """Does work in this process, each piece as soon as it is supplied.
-
-    Args:
-        task: What all work is on.
-    """
-
-    def __init__(self, task: GraphTask) -> None:
-        super().__init__(workers=1)
-        self._task = task
-
-    def drive(
-        self,
-        supply: Callable[[], tuple[int, Work] | None],
-        *,
-        reported: Callable[[Reported], bool],
-        finished: Callable[[Done | Failed], None],
-    ) -> None:
-        while (following := supply()) is not None:
-            number, work = following
-
-            def report(epoch: int, val: float, number: int = number) -> bool:
-                return reported(Reported(number, epoch, val))
-
-            try:
-                outcome = work.do(self._task, report)
-            except PdnasError as error:
-                finished(Failed(number, reason_of(error)))
-            else:
-                finished(Done(number, outcome))
-
-    def start(self, number: int, work: Work) -> None:
-        raise NotImplementedError
-
-    def wait(self) -> Event:
-        raise NotImplementedError
-
-    def answer(self, number: int, stop: bool) -> None:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """There is nothing to end."""
-
-
 @pytest.fixture
 def here(tiny_task: GraphTask) -> Executor:
     """Work on the tiny task, in this process."""
-    return Here(tiny_task)
+    return Here({tiny_task.name: tiny_task, "task": tiny_task})

@@ -8,7 +8,7 @@ import torch
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError
 from pdnas.job import Job, Watcher
-from pdnas.models.baselines import BASELINES
+from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline
 from pdnas.runs import Record
 from pdnas.search import Problem
@@ -177,17 +177,22 @@ class SearchedWork(TableWork):
         row: What the network found is called.
         job: The search.
         trials: Recipes to try.
+        rival: A network that the one found must not be larger than.
         controls: Baselines to train with the tuned recipe, by name.
     """
 
     row: str
     job: Job
     trials: int
+    rival: Baseline | None = None
     controls: tuple[str, ...] = ("gcn", "gat")
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         task = self.on_split(task)
         job = self.job.model_copy(update={"seed": self.seed})
+        if self.rival is not None:
+            limit = self.rival.architecture.parameters(task, self.rival.hidden)
+            job = job.model_copy(update={"max_parameters": limit})
         pipeline = Pipeline(job, task, run=None, watcher=Watcher(), started=time.monotonic())
         began = time.monotonic()
         chosen = pipeline.choose()

@@ -84,7 +84,8 @@ def fit(
             best_weights = copy.deepcopy(network.state_dict())
         if on_epoch is not None:
             on_epoch(epoch)
-        if number - best.epoch >= recipe.patience or (stop is not None and stop(epoch)):
+        waited = number - max(best.epoch, recipe.settled)
+        if waited >= recipe.patience or (stop is not None and stop(epoch)):
             break
     assert best is not None
     network.load_state_dict(best_weights)

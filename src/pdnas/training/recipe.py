@@ -77,6 +77,11 @@ class Recipe(BaseModel):
             return 0.0
         return self.consistency * min(1.0, (epoch + 1) / max(1, self.consistency_warm_up))
 
+    @property
+    def settled(self) -> int:
+        """The first epoch whose loss is weighed as all later ones are; patience begins there."""
+        return max(0, self.consistency_warm_up - 1) if self.copies > 1 and self.consistency else 0
+
     def score(self, *, metric: float, loss: float) -> tuple[float, float]:
         """What is compared to pick an epoch; higher is better."""
         return (metric, -loss) if self.selection == "metric" else (-loss, metric)
@@ -137,6 +142,7 @@ RECIPES.register("jknet-concat")(Recipe())
 # Consistency training after GRAND: a start for any graph, and what suits CiteSeer and PubMed.
 CONSISTENCY = Recipe(node_dropout=0.5, copies=4, sharpening=0.3, epochs=1000, patience=200)
 RECIPES.register("consistency")(CONSISTENCY)
+RECIPES.register("grand")(CONSISTENCY)
 RECIPES.register("consistency-light")(
     CONSISTENCY.changed(copies=2, consistency=0.7, input_dropout=0.0, dropout=0.2)
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from optuna.trial import BaseTrial, FixedTrial
 
 from pdnas.architecture import Architecture
+from pdnas.errors import PdnasError
 from pdnas.ops import ATTENTIONS
 from pdnas.registry import Registry
 from pdnas.training import Recipe
@@ -34,9 +35,11 @@ BETWEEN_COPIES = ("consistency", "sharpening")
 
 
 def check_fields(fields: Sequence[str]) -> None:
-    """Refuse fields that cannot be tuned."""
+    """Refuse fields that cannot be tuned, and such as are named twice."""
     for name in fields:
         RANGES[name]
+    if len(set(fields)) < len(fields):
+        raise PdnasError(f"--fields has {list(fields)}; name each of them once.")
 
 
 def within_ranges(recipe: Recipe, fields: Collection[str]) -> dict[str, float | int]:
