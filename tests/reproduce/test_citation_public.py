@@ -71,7 +71,9 @@ def test_two_spaces_are_searched_with_their_controls() -> None:
         assert work.job.space == SPACES[space]
         assert work.job.recipe == RECIPES["consistency"]
         assert (work.seeds, work.trials) == (10, 20)
-        assert work.controls == (("gcn", "gat") if space == "extended" else ())
+        assert work.controls == (
+            ("random", "gcn", "gat", "grand") if space == "extended" else ("random",)
+        )
     for key, each in given.items():
         task, name = key.split("-")
         baseline = BASELINES[name]
@@ -86,8 +88,9 @@ def test_every_row_of_the_table_has_a_work() -> None:
         assert isinstance(work, SearchedWork | GivenWork)
         rows.add(work.row)
         if isinstance(work, SearchedWork):
+            assert work.controls[0] == "random"
             rows.add(f"random, same cost as {work.row}")
-            rows |= {f"{name}, recipe of {work.row}" for name in work.controls}
+            rows |= {f"{name}, recipe of {work.row}" for name in work.controls[1:]}
     assert rows == set(ROWS)
 
 

@@ -191,9 +191,16 @@ def test_nothing_searched_is_larger_than_the_rival(
     sizes: dict[Baseline | None, list[int]] = {None: [], rival: []}
     for seed in range(3):
         for one, parameters in sizes.items():
-            legs = done(searched(seed=seed, controls=(), rival=one), tiny_task).legs
+            legs = done(searched(seed=seed, controls=("random",), rival=one), tiny_task).legs
             parameters += [leg.parameters for leg in legs]
     assert max(sizes[None]) > limit >= max(sizes[rival])
+
+
+def test_without_controls_the_network_found_is_alone(
+    searched: Callable[..., SearchedWork], tiny_task: GraphTask, clock: Clock
+) -> None:
+    (found,) = done(searched(controls=()), tiny_task).legs
+    assert (found.row, found.search_seconds) == ("found", 5.0)
 
 
 def tick(clock: Clock, seconds: float, value: Callable[[], float]) -> Callable[..., float]:
@@ -233,7 +240,7 @@ def test_random_search_takes_as_long_as_the_search(
         return next(left)
 
     monkeypatch.setattr(work, "_validation", validate)
-    random = done(searched(controls=()), tiny_task).legs[1]
+    random = done(searched(controls=("random",)), tiny_task).legs[1]
     assert (random.tried, len(seen)) == (tried, tried)
     assert random.architecture == seen[best]
     assert random.choice_val == values[best]
@@ -256,7 +263,7 @@ def test_random_search_takes_turns_among_the_shapes(
 
     monkeypatch.setattr(work, "_validation", validate)
     job = tiny_job.model_copy(update={"blocks": (1, 2), "hidden": (2, 4)})
-    done(searched(job=job, controls=()), tiny_task)
+    done(searched(job=job, controls=("random",)), tiny_task)
     assert shapes == [(1, 2), (1, 4), (2, 2), (2, 4), (1, 2)]
 
 
@@ -287,7 +294,7 @@ def test_the_test_part_is_read_after_the_network_and_its_recipe_are_chosen(
         return validate(*arguments)
 
     monkeypatch.setattr(work, "_validation", timed)
-    done(searched(trials=1, controls=("gcn",)), tiny_task)
+    done(searched(trials=1, controls=("gcn", "random")), tiny_task)
     chosen = [event for event in events if event == "chooses"]
     final = ["final", "reads test"] * 2
     tuning = ["trains"] * (2 + 2)  # one recipe, tried twice, with two seeds each
@@ -348,7 +355,7 @@ def test_the_same_work_gives_the_same_figures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(work, "_validation", tick(clock, 5.0, lambda: 0.5))
-    runs = [done(searched(controls=()), tiny_task).legs for _ in range(2)]
+    runs = [done(searched(controls=("random",)), tiny_task).legs for _ in range(2)]
     for first, second in zip(*runs, strict=True):
         (one, two) = (leg.model_dump(exclude={"train_seconds"}) for leg in (first, second))
         assert one == two

@@ -31,6 +31,9 @@ PAPER = {
 }
 """Mean and standard deviation of test accuracy in %."""
 
+CONTROLS = {"paper": ("random",), "extended": ("random", "gcn", "gat", "grand")}
+"""What the searches of each space are compared with."""
+
 ROWS = (
     "gcn",
     "gat",
@@ -38,6 +41,7 @@ ROWS = (
     "pdnas, paper space",
     "gcn, recipe of pdnas, extended space",
     "gat, recipe of pdnas, extended space",
+    "grand, recipe of pdnas, extended space",
     "random, same cost as pdnas, extended space",
     "pdnas, extended space",
 )
@@ -61,7 +65,7 @@ class CitationPublic(Table):
         works: dict[str, TableWork] = {}
         for seed in range(searches):
             for task in reversed(TASKS):  # the slowest first
-                for space in ("extended", "paper"):
+                for space in reversed(CONTROLS):
                     works[f"{task}-{space}-{seed}"] = SearchedWork(
                         task=task,
                         row=f"pdnas, {space} space",
@@ -69,7 +73,7 @@ class CitationPublic(Table):
                         seeds=seeds,
                         job=_job(space, quick=quick),
                         trials=trials,
-                        controls=("gcn", "gat") if space == "extended" else (),
+                        controls=CONTROLS[space],
                     )
         for task in TASKS:
             for name in ("gcn", "gat"):

@@ -7,7 +7,7 @@ from pdnas.reproduce.base import TABLES, TASKS, Figure, Records, Table, group
 from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import SearchedWork, TableWork
 from pdnas.search.pdnas import PRESETS
-from pdnas.space import SPACES
+from pdnas.training import Recipe
 
 PAPER = {
     "GraphNAS, the paper": {"cora": 11323, "citeseer": 16333, "pubmed": 26174},
@@ -25,7 +25,7 @@ ROWS = {
 
 @TABLES.register("search-time")
 class SearchTime(Table):
-    """The default search in the paper's space; worth measuring with one worker only."""
+    """The default search, in the paper's space; worth measuring with one worker only."""
 
     name = "search-time"
     split = "public"
@@ -37,15 +37,11 @@ class SearchTime(Table):
         quick: bool,
         searches: int,
     ) -> dict[str, TableWork]:
-        strategy = PRESETS["default"].lasting(20) if quick else PRESETS["default"]
-        job = Job(
-            space=SPACES["paper"],
-            strategy=strategy,
-            candidates=2 if quick else 6,
-            mutations=1 if quick else 6,
-        )
+        job = Job()
         if quick:
-            job = job.model_copy(update={"recipe": job.recipe.changed(epochs=30)})
+            job = Job(
+                strategy=PRESETS["default"].lasting(20), recipe=Recipe(epochs=30), candidates=2
+            )
         return {
             f"{task}-{seed}": SearchedWork(
                 task=task, row="pdnas", seed=seed, seeds=2 if quick else 3, job=job, trials=0

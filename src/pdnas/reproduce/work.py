@@ -178,14 +178,14 @@ class SearchedWork(TableWork):
         job: The search.
         trials: Recipes to try.
         rival: A network that the one found must not be larger than.
-        controls: Baselines to train with the tuned recipe, by name.
+        controls: ``random``, and names of baselines to train with the tuned recipe.
     """
 
     row: str
     job: Job
     trials: int
     rival: Baseline | None = None
-    controls: tuple[str, ...] = ("gcn", "gat")
+    controls: tuple[str, ...] = ("random", "gcn", "gat")
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         task = self.on_split(task)
@@ -212,7 +212,9 @@ class SearchedWork(TableWork):
             tune_seconds=seconds,
         )
         controls = [
-            self.finish(
+            self._random(task, job, search_seconds)
+            if name == "random"
+            else self.finish(
                 f"{name}, recipe of {self.row}",
                 task,
                 BASELINES[name].architecture,
@@ -221,7 +223,7 @@ class SearchedWork(TableWork):
             )
             for name in self.controls
         ]
-        return self.legs(task, found, self._random(task, job, search_seconds), *controls)
+        return self.legs(task, found, *controls)
 
     def _random(self, task: GraphTask, job: Job, budget: float) -> Leg:
         """The best of as many random architectures as are trained in the time of the search."""
