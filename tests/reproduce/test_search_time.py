@@ -67,7 +67,7 @@ def test_quick_is_a_short_search() -> None:
     (work, *_) = SearchTime().works({}, quick=True, searches=1).values()
     assert isinstance(work, SearchedWork)
     assert (work.job.strategy.epochs, work.job.recipe) == (20, Recipe(epochs=30))
-    assert (work.job.candidates, work.job.mutations, work.seeds) == (2, 1, 2)
+    assert (work.job.candidates, work.job.mutations, work.seeds) == (2, 0, 2)
 
 
 def test_the_table_is_made_of_searches(
