@@ -313,7 +313,7 @@ def test_a_search_killed_at_random_moments_comes_to_the_same_end(
     nursery: Nursery, pdnas: Pdnas, tiny: Path, tmp_path: Path
 ) -> None:
     """The moments are spread over the whole job; a resumed one may be killed again."""
-    began, flags, count = time.monotonic(), [*SMALL, "--tune=2"], 10
+    began, flags, count = time.monotonic(), [*SMALL, "--tune=2"], 20
     assert nursery("search", tiny, *flags, "--run-dir", tmp_path / "whole").returncode == 0
     took, expected = time.monotonic() - began, outcome(tmp_path / "whole")
     chance = random.Random(0)
@@ -335,22 +335,24 @@ def test_a_search_killed_at_random_moments_comes_to_the_same_end(
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
-def test_a_search_killed_at_a_file_comes_to_the_same_end(
+def test_a_search_killed_at_random_files_comes_to_the_same_end(
     nursery: Nursery, pdnas: Pdnas, tiny: Path, tmp_path: Path, count: int
 ) -> None:
-    """Killed just before files are put in place, from the first to the last of a job."""
+    """Killed just before files are put in place, which are spread over the whole job."""
     flags = [*SMALL, "--tune=2"] if count > 4 else SMALL
     assert nursery("search", tiny, *flags, "--run-dir", tmp_path / "whole").returncode == 0
     files, expected, phases = nursery.files, outcome(tmp_path / "whole"), set()
+    chance = random.Random(0)
     for number in range(count):
-        last, run = 2 + round(number * (files - 2) / (count - 1)), tmp_path / f"killed{number}"
+        run = tmp_path / f"killed{number}"
+        last = 2 + int((number + chance.random()) / count * (files - 1))
         killed = nursery("search", tiny, *flags, "--run-dir", run, last=last)
         assert killed.returncode == -signal.SIGKILL
         phases.add(phase(run))
         done = pdnas("resume", run, "--quiet")
         assert (done.returncode, done.stderr) == (0, "")
         assert outcome(run) == expected, f"killed before file {last} of {files}"
-    assert phases == {"beginning", "search", "trainings"}
+    assert {"search", "trainings"} <= phases
 
 
 def phase(run: Path) -> str:
