@@ -352,7 +352,8 @@ def test_a_search_killed_at_random_files_comes_to_the_same_end(
         done = pdnas("resume", run, "--quiet")
         assert (done.returncode, done.stderr) == (0, "")
         assert outcome(run) == expected, f"killed before file {last} of {files}"
-    assert {"search", "trainings"} <= phases
+    if count > 4:  # the trainings write a sixth of the files
+        assert {"search", "trainings"} <= phases
 
 
 def phase(run: Path) -> str:
