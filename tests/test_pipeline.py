@@ -23,6 +23,7 @@ from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
 from pdnas.ops import SLOTS
 from pdnas.pipeline import search
+from pdnas.race import Race
 from pdnas.runs import (
     ARCHITECTURE,
     HISTORY,
@@ -755,6 +756,35 @@ def test_a_candidate_that_falls_behind_is_not_trained_to_the_end(
             before = [t.rungs[place] for t in trials[:number] if len(t.rungs) > place]
             assert (trial.rungs[place] < max(before, default=0.0)) == (trial.epochs == rung)
     assert [trial.epochs for trial in again] == [3, 3, 3], "the second time nobody is raced"
+
+
+def test_designs_are_not_raced_and_changes_only_at_the_last_rung(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graces, falls_behind = [], Race.falls_behind
+
+    def spy(self: Race, epoch: Epoch) -> bool:
+        if epoch.epoch == 0:
+            graces.append(self._grace)
+        return falls_behind(self, epoch)
+
+    monkeypatch.setattr(Race, "falls_behind", spy)
+    monkeypatch.setattr(race, "KEEP_UP", 1)
+    job = short(
+        space=SPACES["extended"],
+        designs="on",
+        recipe=Recipe(epochs=16),
+        candidates=2,
+        mutations=4,
+        seeds=1,
+        controls=(),
+    )
+    result = search(tiny_task, job)
+    assert result.search is not None
+    trials = result.search.trials
+    assert graces == [0, 0, 3, 3, 3, 2, 2, 2, 2, 0, 0, 0]
+    assert [trial.epochs for trial in trials[2:5]] == [16, 16, 16]
+    assert min(trial.epochs for trial in trials[5:9]) >= 4
 
 
 def test_every_cell_of_a_grid_is_searched_and_validation_chooses(

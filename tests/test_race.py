@@ -8,9 +8,11 @@ from pdnas.race import Race
 from pdnas.training.fit import Epoch
 
 
-def race(others: Sequence[tuple[float, ...]], values: list[float]) -> tuple[int | None, Race]:
+def race(
+    others: Sequence[tuple[float, ...]], values: list[float], grace: int = 0
+) -> tuple[int | None, Race]:
     """After how many epochs a training with these values falls behind, and the race."""
-    race = Race(others, 400)
+    race = Race(others, 400, grace=grace)
     for number, value in enumerate(values):
         if race.falls_behind(Epoch(number, 1.0, 1.0, value)):
             return number + 1, race
@@ -44,6 +46,13 @@ def test_a_training_ends_where_three_others_were_better(
     others: list[tuple[float, ...]], value: float, end: int | None
 ) -> None:
     assert race(others, [value] * 200)[0] == end
+
+
+@pytest.mark.parametrize(("grace", "end"), [(0, 25), (1, 50), (2, 100), (3, None)])
+def test_a_training_has_grace_at_its_first_rungs(grace: int, end: int | None) -> None:
+    ended, ran = race([(0.5, 0.5, 0.5)] * 3, [0.4] * 200, grace)
+    assert ended == end
+    assert ran.rungs == (0.4,) * min(grace + 1, 3)
 
 
 def test_a_race_compares_the_best_so_far() -> None:

@@ -207,9 +207,10 @@ class Pipeline:
         costs = [_measure(problem, job) for problem in self._problems]
         step = sum(search for search, _ in costs)
         training = statistics.fmean(training for _, training in costs)
-        count = job.candidates * len(costs) + len(self._designs()) + job.mutations + FINALISTS
-        trials = training * count * math.ceil(RUNGS[-1] * job.recipe.epochs)
         whole_training = training * job.recipe.epochs
+        raced = job.candidates * len(costs) + job.mutations + FINALISTS
+        trials = training * raced * math.ceil(RUNGS[-1] * job.recipe.epochs)
+        trials += len(self._designs()) * whole_training
         tuning = TUNE_TRAININGS * job.tune * whole_training
         final = whole_training * job.seeds * (1 + len(job.controls))
         if job.budget_seconds is not None:
@@ -330,8 +331,8 @@ class Pipeline:
     def _try_candidates(self) -> None:
         """Train the candidates briefly, each only for as long as it keeps up with the others.
 
-        The same goes for changes of the best of them. The best of all are then trained a second
-        time.
+        What people have designed is trained to the end, and changes of the best of all these for a
+        quarter at least. The best are then trained a second time.
         """
         while not self.progress.finals and (following := self._following()) is not None:
             if self.progress.trials and self._is_late(CANDIDATE_SHARE):
@@ -342,14 +343,17 @@ class Pipeline:
         """What to train next: architecture, hidden size, estimate, seed and race; none: enough."""
         job, epochs, queue = self.job, self.job.recipe.epochs, self._queue()
         first = [trial for trial in self.progress.trials if trial.seed == job.trial_seed]
-        race = Race([trial.rungs for trial in first], epochs)
+        others = [trial.rungs for trial in first]
         if len(first) < len(queue):
-            return *queue[len(first)], job.trial_seed, race
+            architecture, hidden, estimate = queue[len(first)]
+            race = Race(others, epochs, grace=len(RUNGS) if estimate is None else 0)
+            return architecture, hidden, estimate, job.trial_seed, race
         leaders = sorted(first, key=lambda trial: -trial.val)
         repeated = len(self.progress.trials) - len(first)
         if len(first) < len(queue) + job.mutations and not repeated:
             changed = self._change(leaders[0])
             if changed is not None:
+                race = Race(others, epochs, grace=len(RUNGS) - 1)
                 return changed, leaders[0].hidden, None, job.trial_seed, race
         if len(first) > 1 and repeated < min(FINALISTS, len(first)):
             again = leaders[repeated]

@@ -17,10 +17,11 @@ class Race:
     Args:
         others: The best validation of each earlier training at the epochs that it reached.
         epochs: Of a whole training.
+        grace: At how many of these epochs it need not keep up: networks learn at different speeds.
     """
 
-    def __init__(self, others: Sequence[tuple[float, ...]], epochs: int) -> None:
-        self._others, self._epochs = others, epochs
+    def __init__(self, others: Sequence[tuple[float, ...]], epochs: int, *, grace: int = 0) -> None:
+        self._others, self._epochs, self._grace = others, epochs, grace
         self._best = 0.0
         self.rungs: tuple[float, ...] = ()
 
@@ -34,4 +35,5 @@ class Race:
         reached = sorted(
             (rungs[place] for rungs in self._others if len(rungs) > place), reverse=True
         )
-        return len(reached) >= KEEP_UP and self._best < reached[KEEP_UP - 1]
+        judged = place >= self._grace and len(reached) >= KEEP_UP
+        return judged and self._best < reached[KEEP_UP - 1]
