@@ -260,6 +260,7 @@ def _job(depth: int, recipe: Recipe, *, quick: bool) -> Job:
         strategy=strategy,
         recipe=recipe,
         blocks=(depth,),
+        hidden=(64,),
         candidates=2 if quick else 6,
         mutations=1 if quick else 12,
     )
