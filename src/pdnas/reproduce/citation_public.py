@@ -129,7 +129,7 @@ def _job(space: str, *, quick: bool) -> Job:
         strategy=strategy,
         recipe=recipe,
         candidates=2 if quick else 6,
-        mutations=1 if quick else 12,
+        mutations=1 if quick else 24,
     )
 
 
