@@ -363,3 +363,12 @@ def test_a_folder_is_not_an_architecture(tmp_path: Path) -> None:
     with pytest.raises(ArchitectureError, match="cannot be read") as info:
         Architecture.load(tmp_path)
     assert_one_sentence(str(info.value))
+
+
+@pytest.mark.parametrize("value", [True, "2", 2.0])
+def test_a_number_is_a_number(value: object) -> None:
+    text = json.dumps({"blocks": [{"expansion": value}]})
+    with pytest.raises(
+        ArchitectureError, match=r"blocks\.0\.expansion: Input should be a valid int"
+    ):
+        Architecture.from_json(text)

@@ -128,7 +128,8 @@ def test_by_default_runs_lie_in_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_run_directory_that_exists_is_refused(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "run"
     path.mkdir() if kind == "folder" else path.write_text("mine")
-    with pytest.raises(RunError, match=r"'.*run' exists already; give another --run-dir, or .*"):
+    why = "exists already; give another --run-dir, or" if kind == "folder" else "is a file; give"
+    with pytest.raises(RunError, match=f"'.*run' {why}"):
         RunDirectory.create(path, "test")
 
 
@@ -692,3 +693,11 @@ def test_a_result_comes_back_with_the_report_of_its_search(
 def test_a_job_stops_for_a_known_reason(report: SearchReport, stopped: str) -> None:
     with pytest.raises(ValidationError, match="stopped"):
         SearchReport.model_validate({**report.model_dump(), "stopped": stopped})
+
+
+def test_a_run_is_worked_on_by_one_at_a_time(run: RunDirectory) -> None:
+    other, why = RunDirectory(run.path), "is worked on by another process; wait for it, or"
+    with run.alone(), pytest.raises(RunError, match=why), other.alone():
+        pytest.fail("two at once")
+    with other.alone():
+        pass

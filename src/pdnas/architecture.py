@@ -45,7 +45,7 @@ class BlockSpec(BaseModel):
         bias: Whether a bias, zero at first, is added before the activation. The paper has none.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     expansion: int = 1
     propagation: int = 1

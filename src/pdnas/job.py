@@ -15,7 +15,7 @@ from pdnas.search.base import AnyStrategy
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES, SearchSpace, check_blocks
 from pdnas.tasks import GraphTask
-from pdnas.training import Recipe
+from pdnas.training import Recipe, find_recipe
 from pdnas.training.fit import Epoch
 from pdnas.training.seeds import Training
 
@@ -244,6 +244,8 @@ class Watcher:
 
 def make_job(**settings: Any) -> Job:
     """A job of some settings; what is not given keeps its default."""
+    if "recipe" in settings:
+        settings["recipe"] = find_recipe(settings["recipe"])
     try:
         return Job.model_validate(settings)
     except ValidationError as error:

@@ -23,6 +23,7 @@ from pdnas.runs import (
     ARCHITECTURE,
     FOLDER,
     PIPELINE,
+    RECIPE,
     RESULT,
     SEARCH_STATE,
     WEIGHTS,
@@ -530,6 +531,8 @@ class Pipeline:
             is_late=lambda: self._is_late(TUNE_SHARE),
             on_trial=self.watcher.tuned,
         )
+        if self._run is not None:
+            recipe.save(self._run.path / RECIPE)
         self._record([], recipe=recipe, tune_seconds=time.monotonic() - began)
 
     def _train_chosen(self) -> None:

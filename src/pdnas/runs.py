@@ -7,12 +7,14 @@ import platform
 import shutil
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import torch
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
@@ -35,6 +37,8 @@ CHECKPOINT = FOLDER / "trainings.json"
 CHECKPOINT_WEIGHTS = FOLDER / WEIGHTS
 PIPELINE = FOLDER / "pipeline.json"
 JOURNAL = Path("study.journal")
+RECIPE = "recipe.toml"
+LOCK = ".lock"
 SEARCH_STATE = FOLDER / "search.safetensors"
 
 
@@ -278,7 +282,7 @@ class AnySettings(Record):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    command: Literal["train", "search", "tune"]
+    command: Literal["train", "search", "tune", "reproduce"]
 
 
 class RunDirectory:
@@ -307,6 +311,10 @@ class RunDirectory:
             folder.mkdir(parents=True)
             (folder / CHECKPOINT.parent).mkdir()
         except FileExistsError:
+            if not folder.is_dir():
+                raise RunError(
+                    f"The run directory '{folder}' is a file; give another --run-dir."
+                ) from None
             raise RunError(
                 f"The run directory '{folder}' exists already; give another --run-dir, or go on "
                 f"with it: pdnas resume {folder}."
@@ -329,6 +337,19 @@ class RunDirectory:
                 "command printed after 'run:'."
             )
         return cls(Path(path))
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes out while a run is worked on; one that dies lets go of it."""
+        try:
+            lock = FileLock(self.path / LOCK, timeout=0)
+            with lock:
+                yield
+        except Timeout:
+            raise RunError(
+                f"The run '{self.path}' is worked on by another process; wait for it, or give "
+                "another directory."
+            ) from None
 
     def discard(self) -> None:
         """Delete the run, of which nothing was computed yet, and the folders made for it alone."""

@@ -6,13 +6,21 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    StrictBool,
+    StrictInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import ArchitectureError, PdnasError, first_complaint
 from pdnas.ops import ATTENTIONS, SLOTS
 from pdnas.ops.attention import Normalization
-from pdnas.registry import Registry
+from pdnas.registry import Registry, unknown
 
 MAX_BLOCKS = 100
 """More than anyone stacks, and few enough for the number of architectures to be written down."""
@@ -44,16 +52,16 @@ class SearchSpace(BaseModel):
 
     version: Literal[1] = 1
     name: str
-    expansion: tuple[int, ...]
-    propagation: tuple[int, ...] = (1,)
+    expansion: tuple[StrictInt, ...]
+    propagation: tuple[StrictInt, ...] = (1,)
     attention: tuple[str, ...]
-    heads: tuple[int, ...]
+    heads: tuple[StrictInt, ...]
     aggregation: tuple[str, ...]
     combine: tuple[str, ...]
     norm: tuple[str, ...] = ("none",)
     activation: tuple[str, ...]
     shortcuts: Literal["searched", "none"] = "searched"
-    bias: bool = False
+    bias: StrictBool = False
     attention_normalization: Normalization = "softmax"
 
     @field_validator(*SLOTS)
@@ -215,7 +223,11 @@ class SearchSpace(BaseModel):
 
 def find_space(name: str) -> SearchSpace:
     """A named space, or one from a TOML file."""
-    return SearchSpace.load(name) if name.endswith(".toml") else SPACES[name]
+    if name.endswith(".toml"):
+        return SearchSpace.load(name)
+    if name not in SPACES:
+        raise unknown("space", name, [*SPACES, "a .toml file"])
+    return SPACES[name]
 
 
 def check_blocks(num_blocks: int) -> None:

@@ -388,6 +388,15 @@ def test_ctrl_c_ends_a_search_with_130_and_a_result(
     assert 0 < result.search.epochs < 100000
 
 
+def test_a_table_is_not_resumed(pdnas: Pdnas) -> None:
+    Path("table").mkdir()
+    Path("table/settings.json").write_text('{"command": "reproduce", "table": "x", "quick": true}')
+    assert one_sentence(pdnas("resume", "table")) == (
+        "'table' holds a table of the paper; go on with the command that it is of: "
+        "pdnas reproduce TABLE --output table."
+    )
+
+
 @pytest.fixture
 def tuned(pdnas: Pdnas, tiny: Path) -> Path:
     """A finished tuning, of no trials: nothing but the final training."""

@@ -21,7 +21,7 @@ from pdnas.architecture import Architecture
 from pdnas.cli.tune import TuneSettings, TuningProgress
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.runs import JOURNAL, load_run
+from pdnas.runs import JOURNAL, LOCK, RunDirectory, load_run
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask, load_task
@@ -285,7 +285,7 @@ def test_a_tuning_ends_with_a_table_and_the_recipe(pdnas: Program, tiny: Path) -
     assert last == f"recipe: {run / 'recipe.toml'}; use it with --recipe in search and train"
     told = re.findall(r"^recipes (\d)/4: (\d) done \d+\.\d\d %", done.stderr, flags=re.M)
     assert told == [("1", "0"), ("2", "1"), ("3", "2"), ("4", "3")]
-    assert {path.name for path in run.iterdir()} == {
+    assert {path.name for path in run.iterdir()} - {LOCK} == {
         "settings.json",
         "environment.json",
         "study.journal",
@@ -495,6 +495,39 @@ def test_a_number_of_workers_without_sense_is_one_sentence(
 ) -> None:
     said = one_sentence(pdnas("tune", tiny, *GIVEN, "--workers", workers))
     assert said == f"The number of workers is {workers}; give 1 to 1024."
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--space=paper",
+        "--preset=paper",
+        "--blocks=3",
+        "--max-parameters=10",
+        "--candidates=2",
+        "--designs=off",
+        "--mutations=4",
+    ],
+)
+def test_a_given_network_is_not_searched_for(
+    pdnas: Program, tiny: Path, place: Path, flag: str
+) -> None:
+    said = one_sentence(pdnas("tune", tiny, *GIVEN, flag))
+    name = flag.partition("=")[0]
+    assert said == (
+        f"{name} is for a search, but --architecture names the network; leave out one of them."
+    )
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.usefixtures("_here")
+def test_a_run_that_another_process_works_on_is_refused(pdnas: Program, tiny: Path) -> None:
+    command = ["tune", tiny, *GIVEN, "--trials", "0", "--run-dir", "run", "--quiet"]
+    assert pdnas(*command).returncode == 0
+    with RunDirectory.open("run").alone():
+        for again in (command, ["resume", "run"]):
+            assert one_sentence(pdnas(*again)).startswith("The run 'run' is worked on by another")
+    assert pdnas(*command).returncode == 0
 
 
 def test_a_task_that_is_not_there_is_one_sentence(pdnas: Program) -> None:

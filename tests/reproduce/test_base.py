@@ -204,6 +204,15 @@ def test_an_unknown_task_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("only", [[], ["cora", "cora"]])
+def test_tasks_are_named_once_each(
+    make: Callable[..., Kept], tmp_path: Path, only: list[str]
+) -> None:
+    with pytest.raises(RunError, match=r"--only has \[.*\]; name at least one task, each of them"):
+        make(only=only)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_unknown_table_is_answered_with_the_closest(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'search-time'"):
         reproduce("search-tim", tmp_path / "table")
@@ -221,7 +230,7 @@ def test_a_folder_of_another_table_is_refused(
     make()
     monkeypatch.setitem(TABLES._entries, "other", Small)
     name = "other" if change == "table" else "small"
-    with pytest.raises(RunError, match="holds another table, or a quick one beside a whole one"):
+    with pytest.raises(RunError, match="holds something else: another table, a quick one"):
         reproduce(name, tmp_path / "table", quick=change == "quick", device="cpu")
 
 
@@ -250,7 +259,7 @@ def test_damaged_settings_are_one_sentence(
 ) -> None:
     make()
     (tmp_path / "table" / "settings.json").write_text(content)
-    with pytest.raises(RunError, match=r"holds another table.*; give another --output") as no:
+    with pytest.raises(RunError, match=r"holds something else: .*; give another --output") as no:
         make()
     assert "\n" not in str(no.value)
 

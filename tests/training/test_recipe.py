@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -76,7 +77,10 @@ def test_a_recipe_is_frozen() -> None:
         ("patience", 0),
         ("selection", "luck"),
         ("batch_graphs", 0),
-        ("momentum", 0.9),
+        ("lr", True),
+        ("lr", "0.01"),
+        ("copies", True),
+        ("copies", 2.0),
     ],
 )
 def test_a_bad_value_is_one_sentence(field: str, value: object) -> None:
@@ -86,6 +90,18 @@ def test_a_bad_value_is_one_sentence(field: str, value: object) -> None:
     assert sentence.startswith(f"The recipe is not valid: {field}: ")
     assert sentence.endswith(f"but got {value!r}.")
     assert "\n" not in sentence
+
+
+def test_a_field_that_is_not_there_is_one_sentence() -> None:
+    with pytest.raises(
+        RecipeError, match=r"not valid: Unknown field 'lrr'; known are: .*; did you mean 'lr'\?$"
+    ):
+        Recipe().changed(lrr=0.9)
+
+
+@pytest.mark.parametrize("given", ["gat", RECIPES["gat"], RECIPES["gat"].model_dump()])
+def test_a_recipe_is_found_by_name_and_by_value(given: Any) -> None:
+    assert find_recipe(given) == RECIPES["gat"]
 
 
 def test_changes_leave_the_rest() -> None:
@@ -103,10 +119,10 @@ def test_a_toml_file_changes_the_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("lr = ", "cannot be read: "),
+        ("lr = ", "is not valid TOML: .*; correct it, for example: "),
         ("lr = 0", "is not valid: lr: Input should be greater than 0, but got 0"),
-        ("rate = 1", "is not valid: rate: .*known are: optimizer, lr, "),
-        ("[adam]\nlr = 1", "is not valid: adam: "),
+        ("rate = 1", "is not valid: Unknown field 'rate'; known are: optimizer, lr, "),
+        ("[adam]\nlr = 1", "is not valid: Unknown field 'adam'"),
         ('lr = "ä"', "is not valid: lr: "),
     ],
 )
@@ -115,7 +131,9 @@ def test_a_toml_file_that_is_not_a_recipe_is_one_sentence(
 ) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text, encoding="latin-1")
-    with pytest.raises(RecipeError, match=rf"^The recipe '{re.escape(str(path))}' .+\.$") as caught:
+    with pytest.raises(
+        RecipeError, match=rf"^The recipe '{re.escape(str(path))}' .+[.?]$"
+    ) as caught:
         Recipe.load(path)
     assert "\n" not in str(caught.value)
     if "ä" not in text:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdnas.architecture import Architecture, BlockSpec
+from pdnas.errors import RunError
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.study import FINALISTS, FIRST, KNOWN, UNPRUNED, Ask, GridStudy, RecipeStudy
@@ -27,9 +28,10 @@ def make(
     seed: int = 0,
     seeds: int = 2,
     fields: Sequence[str] = tuple(RANGES),
+    base: Recipe = BASE,
 ) -> RecipeStudy:
     return RecipeStudy(
-        ARCHITECTURE, BASE, fields=fields, trials=trials, seeds=seeds, seed=seed, journal=journal
+        ARCHITECTURE, base, fields=fields, trials=trials, seeds=seeds, seed=seed, journal=journal
     )
 
 
@@ -70,8 +72,25 @@ def test_known_recipes_come_next() -> None:
 
 def test_of_known_recipes_only_the_tuned_fields_are_taken() -> None:
     asked = finish(make(trials=4, fields=("dropout",)))
-    dropouts = [RECIPES[name].dropout for name in KNOWN]
-    assert [trial.recipe for trial in asked[1:4]] == [BASE.changed(dropout=p) for p in dropouts]
+    known = [BASE, *(BASE.changed(dropout=RECIPES[name].dropout) for name in KNOWN)]
+    different = [recipe for place, recipe in enumerate(known) if recipe not in known[:place]]
+    assert 1 < len(different) < len(known), "one of them has the dropout that there is"
+    assert [trial.recipe for trial in asked[: len(different)]] == different
+
+
+def test_no_recipe_is_tried_twice_in_a_round() -> None:
+    asked = finish(make(trials=12, base=RECIPES["consistency"]))
+    recipes = [trial.recipe for trial in asked[:12]]
+    assert all(recipe not in recipes[:place] for place, recipe in enumerate(recipes))
+    again = [trial.recipe for trial in asked[12:]]
+    assert len(again) == 3
+    assert all(recipe not in again[:place] for place, recipe in enumerate(again))
+
+
+def test_a_damaged_journal_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "study.journal").write_text("garbage\n")
+    with pytest.raises(RunError, match=r"study\.journal' is damaged \(.*\); without the file its "):
+        make(journal=tmp_path / "study.journal")
 
 
 @pytest.mark.parametrize("fields", [("lr",), ("lr", "dropout"), tuple(RANGES)])

@@ -11,7 +11,16 @@ from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError, PdnasError
 from pdnas.job import Job
-from pdnas.runs import CHECKPOINT, HISTORY, JOURNAL, SETTINGS, Result, RunDirectory, load_run
+from pdnas.runs import (
+    CHECKPOINT,
+    HISTORY,
+    JOURNAL,
+    RECIPE,
+    SETTINGS,
+    Result,
+    RunDirectory,
+    load_run,
+)
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask
@@ -21,7 +30,7 @@ from pdnas.tuning import work
 from pdnas.tuning.executor import Executor
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.study import GridStudy, RecipeStudy, Study
-from pdnas.tuning.tune import RECIPE, Tuning, TuningWatcher
+from pdnas.tuning.tune import Tuning, TuningWatcher
 from pdnas.tuning.work import TrainingWork
 
 BASE = Recipe(epochs=4, patience=4)

@@ -24,6 +24,7 @@ FILES = {
     "result.json": "all of this, and every value",
     "architecture.json": "the choices; train it again with: pdnas train RUN TASK",
     "model.safetensors": "the weights of the best training; in Python: pdnas.load_run(RUN).model",
+    "recipe.toml": "the recipe that was tuned; use it with --recipe in search and train",
     "history.jsonl": "every epoch of the search and of the trainings",
     "settings.json": "what was asked for",
     "environment.json": "versions and device",
@@ -125,6 +126,8 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
         f"brief trainings of its candidates took {report.candidate_seconds:.1f} s; to choose took "
         f"{result.search_seconds + report.candidate_seconds:.1f} s in all."
     )
+    if result.tune_seconds:
+        print(f"Its recipe was tuned for {result.tune_seconds:.1f} s more: see recipe.toml.")
     if report.stopped:
         why = "the budget was spent" if report.stopped == "budget" else "it was interrupted"
         print(f"The job ended early, because {why}; this is the best network so far.")

@@ -86,7 +86,10 @@ class Command:
 
 
 class _Lines(Watcher):
-    """A line for each piece of work that is done."""
+    """A line for each piece of work that begins, is done or fails."""
+
+    def began(self, key: str) -> None:
+        print(f"{key} begins", file=sys.stderr)
 
     def done(self, key: str, legs: Legs) -> None:
         figures = ", ".join(f"{leg.row}: {Scores.of(leg.val)}" for leg in legs.legs)

@@ -7,6 +7,7 @@ import tyro
 
 from pdnas.cli import search, train
 from pdnas.cli.flags import OutputFlags
+from pdnas.errors import RunError
 from pdnas.runs import SETTINGS, AnySettings, RunDirectory
 
 
@@ -26,6 +27,11 @@ class Command:
         run = RunDirectory.open(self.run_dir)
         output = OutputFlags(json=self.json, quiet=self.quiet)
         command = run.read_record(SETTINGS, AnySettings).command
+        if command == "reproduce":
+            raise RunError(
+                f"'{run.path}' holds a table of the paper; go on with the command that it is of: "
+                f"pdnas reproduce TABLE --output {run.path}."
+            )
         if command == "tune":
             from pdnas.cli import tune
 

@@ -158,6 +158,7 @@ def execute(
     what = f"A search with hidden size {max(settings.job.hidden)}"
     try:
         with (
+            run.alone(),
             enough_memory(what, device),
             SearchProgress(settings.job, quiet=output.quiet) as progress,
         ):

@@ -145,6 +145,7 @@ def execute(
     what = f"A network of hidden size {settings.hidden}"
     try:
         with (
+            run.alone(),
             enough_memory(what, device),
             TrainingProgress(count, settings.recipe.epochs, quiet=output.quiet) as progress,
         ):

@@ -27,10 +27,10 @@ from pdnas.cli.flags import (
     given,
 )
 from pdnas.cli.train import find_architecture
-from pdnas.errors import RunError
+from pdnas.errors import PdnasError, RunError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.runs import SETTINGS, AnySettings, Record, RunDirectory
+from pdnas.runs import RECIPE, SETTINGS, AnySettings, Record, RunDirectory
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES, find_space
 from pdnas.tasks import GraphTask
@@ -41,13 +41,16 @@ from pdnas.tuning import Tuning, tune
 from pdnas.tuning.local import check_workers
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.study import Row, Study
-from pdnas.tuning.tune import RECIPE, TuningWatcher
+from pdnas.tuning.tune import TuningWatcher
 
 SHOWN = 12
 """Trials that the live table has room for."""
 
 REFRESH = 0.25
 """Seconds between two pictures."""
+
+COUNTS = ("candidates", "designs", "mutations")
+"""What is tried of each search."""
 
 RecipeChanges: Any = changes_of(Recipe, "recipe", without=["epochs"])
 
@@ -146,6 +149,7 @@ class Command:
         architecture: Architecture | None = None
         hidden, recipe = 32, RECIPES["default"]
         if self.architecture is not None:
+            self._check_no_search()
             architecture, hidden, recipe = find_architecture(self.architecture)
         if self.recipe is not None:
             recipe = find_recipe(self.recipe)
@@ -172,6 +176,16 @@ class Command:
             trials=self.trials,
             trial_seeds=self.trial_seeds,
         )
+
+    def _check_no_search(self) -> None:
+        """Refuse what a search would need, where the network is given."""
+        usual = Command()
+        for name in ("space", "preset", "blocks", "max_parameters", *COUNTS):
+            if getattr(self, name) != getattr(usual, name):
+                raise PdnasError(
+                    f"--{name.replace('_', '-')} is for a search, but --architecture names the "
+                    "network; leave out one of them."
+                )
 
     def _known_run(self, settings: TuneSettings) -> RunDirectory | None:
         """The run that --run-dir names, if it is of the same tuning; more trials are welcome."""
@@ -212,6 +226,7 @@ def execute(
     job = settings.tuning.search
     try:
         with (
+            run.alone(),
             enough_memory(f"A network of hidden size {max(job.hidden)}", device),
             TuningProgress(settings.tuning, quiet=output.quiet) as progress,
         ):

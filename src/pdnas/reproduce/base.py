@@ -108,7 +108,7 @@ def reproduce(
     device: str = "auto",
     data_root: str | Path | None = None,
     searches: int = 3,
-    only: Sequence[str] = (),
+    only: Sequence[str] = tuple(TASKS),
     on_done: "Watcher | None" = None,
 ) -> Table:
     """Do what a table needs and is not done yet, and write the table and the picture.
@@ -122,15 +122,17 @@ def reproduce(
         device: Where.
         data_root: Where the data sets are.
         searches: How many searches of each kind, with seeds from 0; one where it is quick.
-        only: Tasks to take, not all of them.
+        only: Tasks to take.
         on_done: Told of what is done.
     """
     table, watcher = TABLES[name](), on_done or Watcher()
     for task in only:
         if task not in TASKS:
             raise RunError(f"The table has no task '{task}'; it has {', '.join(TASKS)}.")
+    if not only or len(set(only)) < len(only):
+        raise RunError(f"--only has {list(only)}; name at least one task, each of them once.")
     run = _folder(folder, name, quick=quick)
-    chosen = [task for task in TASKS if not only or task in only]
+    chosen = [task for task in TASKS if task in only]
     tasks: dict[str, GraphTask] = {
         task: load_task(
             task, split=table.split, split_seed=_first(table.split), data_root=data_root
@@ -139,7 +141,10 @@ def reproduce(
     }
     run.write_json("environment.json", environment(find_device(device), threads))
     done, count = _read(run), 1 if quick else searches
-    with LocalExecutor(tasks, workers=workers, device=device, threads=threads) as executor:
+    with (
+        run.alone(),
+        LocalExecutor(tasks, workers=workers, device=device, threads=threads) as executor,
+    ):
         running: set[str] = set()
         failures: dict[str, str] = {}
         keys: list[str] = []
@@ -149,6 +154,7 @@ def reproduce(
                 if work.task in tasks and key not in {*done, *running, *failures}:
                     running.add(key)
                     keys.append(key)
+                    watcher.began(key)
                     return len(keys) - 1, work
             return None
 
@@ -179,6 +185,9 @@ def reproduce(
 
 class Watcher:
     """Whoever wants to see a table grow overrides these."""
+
+    def began(self, key: str) -> None:
+        """A piece of work begins."""
 
     def done(self, key: str, legs: Legs) -> None:
         """A piece of work is done."""
@@ -212,8 +221,8 @@ def _folder(folder: Path, name: str, *, quick: bool) -> RunDirectory:
     if place.is_file():
         if place.read_bytes() != (json.dumps(settings, indent=2) + "\n").encode():
             raise RunError(
-                f"The folder '{folder}' holds another table, or a quick one beside a whole one; "
-                "give another --output."
+                f"The folder '{folder}' holds something else: another table, a quick one beside a "
+                "whole one, or a run; give another --output."
             )
     else:
         try:

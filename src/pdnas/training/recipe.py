@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from pdnas.errors import RecipeError, first_complaint
-from pdnas.registry import Registry
+from pdnas.registry import Registry, unknown
 
 
 class Recipe(BaseModel):
     """Settings of a training; its fields are flags of the command line and what a run records."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="Who moves the weights.")
     lr: float = Field(0.01, gt=0, description="Learning rate.")
@@ -106,8 +106,15 @@ class Recipe(BaseModel):
         """Read a TOML file whose keys are the fields; what it does not name keeps its default."""
         try:
             values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-            raise RecipeError(f"The recipe '{path}' cannot be read: {error}.") from None
+        except OSError as error:
+            raise RecipeError(
+                f"The recipe '{path}' cannot be read ({error.strerror}); check the path."
+            ) from None
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+            raise RecipeError(
+                f"The recipe '{path}' is not valid TOML: {error}; correct it, for example: "
+                "lr = 0.01."
+            ) from None
         return _validated(values, f"The recipe '{path}'")
 
 
@@ -115,11 +122,14 @@ def _validated(values: dict[str, Any], name: str) -> Recipe:
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        complaint = first_complaint(error)
-        if error.errors()[0]["type"] == "extra_forbidden":
-            complaint += f"; known are: {', '.join(Recipe.model_fields)}"
-        given = error.errors()[0]["input"]
-        raise RecipeError(f"{name} is not valid: {complaint}, but got {given!r}.") from None
+        first = error.errors()[0]
+        if first["type"] == "extra_forbidden":
+            raise RecipeError(
+                f"{name} is not valid: {unknown('field', first['loc'][0], Recipe.model_fields)}"
+            ) from None
+        raise RecipeError(
+            f"{name} is not valid: {first_complaint(error)}, but got {first['input']!r}."
+        ) from None
 
 
 RECIPES: Registry[str, Recipe] = Registry("recipe")
@@ -151,6 +161,14 @@ RECIPES.register("consistency-strong")(
 )
 
 
-def find_recipe(name: str) -> Recipe:
-    """A named recipe, or one from a TOML file."""
-    return Recipe.load(name) if name.endswith(".toml") else RECIPES[name]
+def find_recipe(given: Recipe | Mapping[str, Any] | str) -> Recipe:
+    """A recipe by its name, from a TOML file, or of the values that a result holds."""
+    if isinstance(given, Recipe):
+        return given
+    if isinstance(given, Mapping):
+        return _validated(dict(given), "The recipe")
+    if given.endswith(".toml"):
+        return Recipe.load(given)
+    if given not in RECIPES:
+        raise unknown("recipe", given, [*RECIPES, "a .toml file"])
+    return RECIPES[given]

@@ -3,8 +3,9 @@
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ from pdnas.runs import (
 from pdnas.tasks import GraphTask, Split
 from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch, Fit, fit, read_test, seeded
-from pdnas.training.recipe import Recipe
+from pdnas.training.recipe import Recipe, find_recipe
 
 
 class Training(Record):
@@ -75,7 +76,7 @@ def train(
     task: GraphTask,
     *,
     hidden: int = 64,
-    recipe: Recipe | None = None,
+    recipe: Recipe | Mapping[str, Any] | str = "default",
     seeds: int | Sequence[int] = 1,
     split_seeds: Sequence[int] = (),
     device: str | torch.device = "auto",
@@ -88,7 +89,7 @@ def train(
         architecture: What to train.
         task: On what.
         hidden: Channels between blocks.
-        recipe: How; by default the recipe ``default``.
+        recipe: How: a recipe, the name of one, a TOML file, or what a result holds.
         seeds: The seeds, or how many, from 0.
         split_seeds: Which splits of the task's split's name; by default the task's split alone.
         device: Where.
@@ -96,7 +97,7 @@ def train(
             there as finished are not repeated.
         on_epoch: Told of every epoch.
     """
-    recipe = recipe or Recipe()
+    recipe = find_recipe(recipe)
     seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     check_seeds(seeds)
     device = find_device(str(device))

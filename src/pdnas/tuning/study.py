@@ -17,6 +17,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from pdnas.architecture import Architecture
+from pdnas.errors import RunError
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.ranges import suggest, within_ranges
 
@@ -75,15 +76,21 @@ class Study(ABC):
 
     def __init__(self, name: str, journal: Path | None) -> None:
         storage: BaseStorage = InMemoryStorage()
-        if journal is not None:
-            storage = JournalStorage(JournalFileBackend(str(journal)))
-        self._study = optuna.create_study(
-            storage=storage,
-            study_name=name,
-            direction="maximize",
-            load_if_exists=True,
-            pruner=MedianPruner(n_startup_trials=UNPRUNED),
-        )
+        try:
+            if journal is not None:
+                storage = JournalStorage(JournalFileBackend(str(journal)))
+            self._study = optuna.create_study(
+                storage=storage,
+                study_name=name,
+                direction="maximize",
+                load_if_exists=True,
+                pruner=MedianPruner(n_startup_trials=UNPRUNED),
+            )
+        except (ValueError, KeyError) as error:
+            raise RunError(
+                f"The study '{journal}' is damaged ({error}); without the file its trials are done "
+                "again."
+            ) from None
         self._live: dict[int, optuna.Trial] = {}
         # Whatever is under way in the file died with whoever asked for it, and is done again.
         self._lost: list[int] = self._study.user_attrs.get(INTERRUPTED, [])
@@ -205,6 +212,11 @@ class RecipeStudy(Study):
         super().__init__("recipe", journal)
         self._architecture, self._base, self._fields = architecture, base, tuple(fields)
         self._count, self._seeds, self._seed = trials, seeds, seed
+        self._first = [base]
+        for name in KNOWN:
+            known = base.changed(**within_ranges(RECIPES[name], self._fields))
+            if known not in self._first:
+                self._first.append(known)
 
     @property
     def wanted(self) -> int:
@@ -226,8 +238,13 @@ class RecipeStudy(Study):
         return None
 
     def _leaders(self) -> list[FrozenTrial]:
+        """The best trials, each of another recipe."""
         first = [trial for trial in self.complete if "round" not in trial.user_attrs]
-        return sorted(first, key=lambda trial: -(trial.value or 0.0))[:FINALISTS]
+        leaders: list[FrozenTrial] = []
+        for trial in sorted(first, key=lambda trial: -(trial.value or 0.0)):
+            if all(trial.user_attrs["recipe"] != other.user_attrs["recipe"] for other in leaders):
+                leaders.append(trial)
+        return leaders[:FINALISTS]
 
     def _draw(self, place: int) -> Ask:
         with warnings.catch_warnings():
@@ -239,9 +256,8 @@ class RecipeStudy(Study):
                 constant_liar=True,
                 seed=(self._seed + place) % 2**32,
             )
-        first = [self._base, *(RECIPES[name] for name in KNOWN)]
-        if place < len(first):
-            self._study.enqueue_trial(within_ranges(first[place], self._fields))
+        if place < len(self._first):
+            self._study.enqueue_trial(within_ranges(self._first[place], self._fields))
         trial = self._ask(sampler)
         recipe = suggest(trial, self._base, self._fields, self._architecture)
         if place == 0:

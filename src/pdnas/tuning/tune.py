@@ -8,7 +8,7 @@ import torch
 from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError
 from pdnas.job import MANY, Job
-from pdnas.runs import CHECKPOINT, FOLDER, JOURNAL, RESULT, Record, Result, RunDirectory
+from pdnas.runs import CHECKPOINT, FOLDER, JOURNAL, RECIPE, RESULT, Record, Result, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, train
 from pdnas.training.device import find_device
@@ -19,7 +19,6 @@ from pdnas.tuning.study import GridStudy, RecipeStudy, Study
 from pdnas.tuning.work import SearchOutcome, SearchWork, TrainingOutcome, TrainingWork, Work
 
 CELLS = Path("cells")
-RECIPE = "recipe.toml"
 FINAL = FOLDER / "final.json"
 TASK = "task"
 
