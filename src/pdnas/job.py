@@ -133,7 +133,7 @@ class Cell(Record):
         candidates: What it proposes to train, the most promising first.
         warnings: What went wrong.
         seconds: How long it took.
-        refine_seconds: How long it then took to look closer at the candidates.
+        refine_seconds: How long it then took to find candidates and to look closer at them.
     """
 
     num_blocks: int

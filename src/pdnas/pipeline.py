@@ -223,13 +223,13 @@ class Pipeline:
                     f"least is about {math.ceil(least) + 1} seconds: raise --budget-seconds or "
                     "search fewer --blocks and --hidden."
                 )
-            whole = step * (strategy.work + strategy.refining)
+            whole = step * (strategy.epochs + strategy.refining)
             if left < whole + trials + tuning + final:
                 part = min(1.0, SEARCH_SHARE * left / whole)
                 strategy = strategy.lasting(max(1, int(part * strategy.epochs)))
         return Plan(
             epochs=strategy.epochs,
-            search_seconds=step * strategy.work,
+            search_seconds=step * strategy.epochs,
             candidate_seconds=step * strategy.refining + trials,
             tune_seconds=tuning,
             final_seconds=final,
@@ -283,9 +283,9 @@ class Pipeline:
                     self._save(search, mark)
                     saved = time.monotonic()
                     cost = saved - now
+            found = time.monotonic()
             self.watcher.rating(search)
             candidates = search.candidates(lambda: self._is_late(share))
-            found = time.monotonic()
             candidates = search.refine(candidates, lambda: self._is_late(share))
             cell = Cell(
                 num_blocks=problem.num_blocks,

@@ -167,7 +167,7 @@ def test_a_search_is_shown_as_a_drawing_a_table_and_its_cost(
         "The search took 25.0 s, 2.5 times one training of the network found of 400 epochs " in out
     )
     assert "(10.0 s); " in out
-    assert "candidates took 8.5 s; to choose took 33.5 s in all." in out
+    assert "candidates were rated and trained in 8.5 s; to choose took 33.5 s in all." in out
 
 
 def test_a_search_without_a_training_is_compared_with_none(

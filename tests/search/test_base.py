@@ -267,10 +267,10 @@ def test_at_least_one_candidate_is_left_of_the_shortest_search() -> None:
     assert PRESETS["default"].lasting(1).pool == 1
 
 
-def test_work_is_counted_in_epochs() -> None:
-    assert (Walking(epochs=7).work, Walking(epochs=7).refining) == (7, 0)
+def test_what_candidates_cost_is_counted_in_epochs() -> None:
+    assert Walking(epochs=7).refining == 0
     settings = PRESETS["default"].changed(epochs=100, pool=31, adapted=4, adapt_epochs=5)
-    assert (settings.work, settings.refining) == (100 + 11, 20)
+    assert settings.refining == 11 + 20
 
 
 def test_a_search_that_cannot_look_closer_leaves_its_candidates_as_they_are(

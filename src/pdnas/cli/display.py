@@ -122,8 +122,8 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
     times = result.search_seconds / report.training_seconds if report.training_seconds else 0.0
     print(
         f"The search took {result.search_seconds:.1f} s, {times:.1f} times one training of the "
-        f"network found of {result.recipe['epochs']} epochs ({report.training_seconds:.1f} s); the "
-        f"brief trainings of its candidates took {report.candidate_seconds:.1f} s; to choose took "
+        f"network found of {result.recipe['epochs']} epochs ({report.training_seconds:.1f} s); its "
+        f"candidates were rated and trained in {report.candidate_seconds:.1f} s; to choose took "
         f"{result.search_seconds + report.candidate_seconds:.1f} s in all."
     )
     if result.tune_seconds:

@@ -46,7 +46,7 @@ class ExpandingTransform(Op):
         return {"weight_1": (dims.in_channels, inner), "weight_2": (inner, dims.out_channels)}
 
     def forward(self, x: Features, factor: Tensor | None = None) -> Tensor:
-        return (x @ self.weight_1).relu() @ _times(self.weight_2, factor)
+        return (x @ self.weight_1).relu_() @ _times(self.weight_2, factor)
 
 
 def _times(weight: Tensor, factor: Tensor | None) -> Tensor:

@@ -163,13 +163,8 @@ class Strategy(BaseModel, ABC):
             yield self.start(problem)
 
     @property
-    def work(self) -> int:
-        """What the search costs, finding candidates included, in epochs."""
-        return self.epochs
-
-    @property
     def refining(self) -> int:
-        """What it costs to look closer at the candidates, in epochs."""
+        """What it costs to find candidates and to look closer at them, in epochs."""
         return 0
 
     def lasting(self, epochs: int) -> Self:

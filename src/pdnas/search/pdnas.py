@@ -112,13 +112,9 @@ class Pdnas(Strategy):
         return PdnasSearch(problem, self)
 
     @property
-    def work(self) -> int:
-        """Rating an architecture takes about a third of an epoch."""
-        return self.epochs + math.ceil(self.pool / 3)
-
-    @property
     def refining(self) -> int:
-        return self.adapted * self.adapt_epochs
+        """Rating an architecture takes about a third of an epoch."""
+        return math.ceil(self.pool / 3) + self.adapted * self.adapt_epochs
 
     def lasting(self, epochs: int) -> Self:
         """All shrinks or grows by as much: the warm-up, the start of the annealing, the pool."""
