@@ -19,6 +19,7 @@ from pdnas.models import GraphNetwork
 from pdnas.runs import (
     CHECKPOINT,
     HISTORY,
+    LOCK,
     RESULT,
     SEARCH_STATE,
     SETTINGS,
@@ -701,3 +702,10 @@ def test_a_run_is_worked_on_by_one_at_a_time(run: RunDirectory) -> None:
         pytest.fail("two at once")
     with other.alone():
         pass
+
+
+def test_a_run_that_cannot_be_kept_for_oneself_is_one_sentence(run: RunDirectory) -> None:
+    (run.path / LOCK).mkdir()
+    why = r"\.lock' cannot be written \(Is a directory\)"
+    with pytest.raises(RunError, match=why), run.alone():
+        pytest.fail("not alone")

@@ -341,15 +341,20 @@ class RunDirectory:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes out while a run is worked on; one that dies lets go of it."""
+        lock = FileLock(self.path / LOCK, timeout=0)
         try:
-            lock = FileLock(self.path / LOCK, timeout=0)
-            with lock:
-                yield
+            lock.acquire()
         except Timeout:
             raise RunError(
                 f"The run '{self.path}' is worked on by another process; wait for it, or give "
                 "another directory."
             ) from None
+        except OSError as error:
+            raise self._cannot_write(LOCK, error) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def discard(self) -> None:
         """Delete the run, of which nothing was computed yet, and the folders made for it alone."""
