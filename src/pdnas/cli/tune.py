@@ -49,8 +49,8 @@ SHOWN = 12
 REFRESH = 0.25
 """Seconds between two pictures."""
 
-COUNTS = ("candidates", "designs", "mutations")
-"""What is tried of each search."""
+SEARCHES = ("space", "preset", "blocks", "max_parameters", "candidates", "designs", "mutations")
+"""Flags that say how networks are searched for."""
 
 RecipeChanges: Any = changes_of(Recipe, "recipe", without=["epochs"])
 
@@ -180,7 +180,7 @@ class Command:
     def _check_no_search(self) -> None:
         """Refuse what a search would need, where the network is given."""
         usual = Command()
-        for name in ("space", "preset", "blocks", "max_parameters", *COUNTS):
+        for name in SEARCHES:
             if getattr(self, name) != getattr(usual, name):
                 raise PdnasError(
                     f"--{name.replace('_', '-')} is for a search, but --architecture names the "
