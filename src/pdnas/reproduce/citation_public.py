@@ -34,6 +34,9 @@ PAPER = {
 CONTROLS = {"paper": ("random",), "extended": ("random", "gcn", "gat", "grand")}
 """What the searches of each space are compared with."""
 
+STARTS = {"paper": "consistency-deep", "extended": "consistency"}
+"""The recipe that candidates of each space are trained with, and that tuning begins from."""
+
 ROWS = (
     "gcn",
     "gat",
@@ -121,7 +124,7 @@ class CitationPublic(Table):
 
 
 def _job(space: str, *, quick: bool) -> Job:
-    recipe, strategy = RECIPES["consistency"], PRESETS["default"]
+    recipe, strategy = RECIPES[STARTS[space]], PRESETS["default"]
     if quick:
         recipe, strategy = Recipe(epochs=30), strategy.lasting(20)
     return Job(

@@ -159,6 +159,10 @@ RECIPES.register("consistency-light")(
 RECIPES.register("consistency-strong")(
     CONSISTENCY.changed(lr=0.05, consistency=1.5, sharpening=0.2, input_dropout=0.6, dropout=0.8)
 )
+# For blocks with several maps, as in the paper's space: these become too sure of themselves.
+RECIPES.register("consistency-deep")(
+    CONSISTENCY.changed(weight_decay=2.5e-3, input_dropout=0.8, dropout=0.2)
+)
 
 
 def find_recipe(given: Recipe | Mapping[str, Any] | str) -> Recipe:

@@ -29,7 +29,7 @@ FIRST = 10
 UNPRUNED = 5
 """Trials that are never stopped early: the others are compared with them."""
 
-KNOWN = ("consistency", "consistency-light", "consistency-strong")
+KNOWN = ("consistency", "consistency-light", "consistency-strong", "consistency-deep")
 """Recipes whose values are tried first, after the one that there is already."""
 
 FINALISTS = 3
