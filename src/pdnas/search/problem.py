@@ -1,9 +1,10 @@
 """What a search is to solve: a task, a space, a shape, and how large the network may be."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -66,14 +67,9 @@ class Problem:
     @cached_property
     def smallest(self) -> Architecture:
         """An architecture with as few parameters as possible."""
-        widths = (
-            self.task.in_channels,
-            *[self.hidden] * (self.num_blocks - 1),
-            self.task.out_channels,
-        )
         blocks = []
         for number in range(self.num_blocks):
-            dims = Dims(widths[number], widths[number + 1], self.hidden)
+            dims = Dims(*self._widths(number), self.hidden)
             options = _specs(self.space, dims, last=number == self.num_blocks - 1)
             blocks.append(min(options, key=lambda entry: entry[1])[0])
         return Architecture(
@@ -145,49 +141,111 @@ class Problem:
             op_probs: How likely each op is, ``[L, K, T]``.
             gate_probs: How likely each gate is open, ``[L, L]``.
         """
-        if self.fits(architecture):
+        if self.max_parameters is None or self.fits(architecture):
             return architecture
         log_probs = op_probs.clamp(min=1e-9).log().tolist()
         gate_logits = torch.logit(gate_probs, eps=1e-6).tolist()
-        while not self.fits(architecture):
-            size = self.parameters(architecture)
-            changes: list[tuple[float, int, Architecture]] = []
-            for smaller, price in self._changes(architecture, log_probs, gate_logits):
-                saved = size - self.parameters(smaller)
-                if saved > 0:
-                    changes.append((price / saved, -saved, smaller))
-            architecture = min(changes, key=lambda change: change[:2])[2]
-        return architecture
+        widths = architecture.widths(self.task, self.hidden)
+        gates = {}
+        for i, j in architecture.gates:
+            saved = widths[i] * widths[j + 1]
+            gates[i, j] = _Change(gate_logits[i][j] / saved, -saved, (i, j))
+        blocks = list(architecture.blocks)
+        changes = [
+            self._cheapest(number, blocks[number], log_probs) for number in range(len(blocks))
+        ]
+        excess = self.parameters(architecture) - self.max_parameters
+        while excess > 0:
+            possible = [change for change in (*gates.values(), *changes) if change is not None]
+            _, growth, (number, what) = min(possible, key=lambda change: change[:2])
+            excess += growth
+            if isinstance(what, int):
+                del gates[number, what]
+            else:
+                blocks[number] = what
+                changes[number] = self._cheapest(number, what, log_probs)
+        return architecture.model_copy(update={"blocks": tuple(blocks), "gates": tuple(gates)})
 
-    def _changes(
-        self,
-        architecture: Architecture,
-        log_probs: list[list[list[float]]],
-        gate_logits: list[list[float]],
-    ) -> Iterable[tuple[Architecture, float]]:
-        """Every architecture with one choice changed, and what it loses in log-probability."""
-        for gate in architecture.gates:
-            rest = tuple(other for other in architecture.gates if other != gate)
-            yield architecture.model_copy(update={"gates": rest}), gate_logits[gate[0]][gate[1]]
-        for number, spec in enumerate(architecture.blocks):
-            for place, slot in enumerate(SLOTS):
-                names = self.space.candidates(slot, last=number == self.num_blocks - 1)
-                now = log_probs[number][place][names.index(getattr(spec, slot))]
-                for choice, name in enumerate(names):
-                    blocks = list(architecture.blocks)
-                    blocks[number] = spec.model_copy(update={slot: name})
-                    price = now - log_probs[number][place][choice]
-                    yield architecture.model_copy(update={"blocks": tuple(blocks)}), price
+    def _cheapest(
+        self, number: int, spec: BlockSpec, log_probs: list[list[list[float]]]
+    ) -> "_Change | None":
+        """The change of one op that makes a block smaller at the least price, if one does."""
+        size, cheapest = self._size(number, spec), None
+        for place, slot in enumerate(SLOTS):
+            if slot not in self._decisive[number]:
+                continue
+            names = self.space.candidates(slot, last=number == self.num_blocks - 1)
+            before = log_probs[number][place][names.index(getattr(spec, slot))]
+            for choice, name in enumerate(names):
+                growth = self._size(number, spec, **{slot: name}) - size
+                if growth < 0:
+                    price = (before - log_probs[number][place][choice]) / -growth
+                    if cheapest is None or (price, growth) < cheapest[:2]:
+                        changed = spec.model_copy(update={slot: name})
+                        cheapest = _Change(price, growth, (number, changed))
+        return cheapest
+
+    def _size(self, number: int, spec: BlockSpec, **change: str | int) -> int:
+        """The number of weights of a block, with an op changed; each is counted once."""
+        slots = self._decisive[number]
+        key = (number, *(change.get(slot, getattr(spec, slot)) for slot in slots))
+        if key not in self._sizes:
+            changed = spec.model_copy(update=change)
+            self._sizes[key] = changed.parameters(*self._widths(number), self.hidden)
+        return self._sizes[key]
+
+    @cached_property
+    def _sizes(self) -> dict[tuple[str | int, ...], int]:
+        """Sizes of blocks, by their number and the ops that decide them."""
+        return {}
+
+    @cached_property
+    def _decisive(self) -> tuple[frozenset[str], ...]:
+        """The slots that decide each block's size."""
+        last = self.num_blocks - 1
+        return tuple(
+            _decisive(self.space, Dims(*self._widths(number), self.hidden), last=number == last)
+            for number in range(self.num_blocks)
+        )
+
+    def _widths(self, number: int) -> tuple[int, int]:
+        """Channels before and after a block."""
+        first, last = number == 0, number == self.num_blocks - 1
+        return (
+            self.task.in_channels if first else self.hidden,
+            self.task.out_channels if last else self.hidden,
+        )
+
+
+class _Change(NamedTuple):
+    """A way to make an architecture smaller.
+
+    Args:
+        price: What is lost in log-probability for each parameter saved.
+        growth: By how many parameters it grows, below zero.
+        what: The gate to close, or the number of a block and what it becomes.
+    """
+
+    price: float
+    growth: int
+    what: tuple[int, int | BlockSpec]
+
+
+def _decisive(space: SearchSpace, dims: Dims, *, last: bool) -> frozenset[str]:
+    """The slots whose ops decide the size of a block."""
+    ops = {
+        slot: [SLOTS[slot][name] for name in space.candidates(slot, last=last)] for slot in SLOTS
+    }
+    slots = {slot for slot, kinds in ops.items() if any(kind.shapes(dims) for kind in kinds)}
+    slots.add("propagation")  # without one step there is no attention to count
+    return frozenset(
+        slots | {other for slot in slots for kind in ops[slot] for other in kind.depends}
+    )
 
 
 def _specs(space: SearchSpace, dims: Dims, *, last: bool) -> Iterator[tuple[BlockSpec, int]]:
     """A block for each choice that decides a size, and its size."""
-    ops = {
-        slot: [SLOTS[slot][name] for name in space.candidates(slot, last=last)] for slot in SLOTS
-    }
-    decisive = {slot for slot, kinds in ops.items() if any(kind.shapes(dims) for kind in kinds)}
-    decisive.add("propagation")  # without one step there is no attention to count
-    decisive |= {other for slot in decisive for kind in ops[slot] for other in kind.depends}
+    decisive = _decisive(space, dims, last=last)
     names = [space.candidates(slot, last=last)[: None if slot in decisive else 1] for slot in SLOTS]
     for values in itertools.product(*names):
         chosen = dict(zip(SLOTS, values, strict=True))
