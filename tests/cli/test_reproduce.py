@@ -14,7 +14,7 @@ from pdnas.architecture import Architecture, BlockSpec
 from pdnas.cli import reproduce as command
 from pdnas.errors import RunError
 from pdnas.reproduce.base import TASKS, Watcher
-from pdnas.reproduce.work import Leg, Legs
+from pdnas.reproduce.work import Leg
 from pdnas.training import Recipe
 
 Pdnas = Callable[..., CompletedProcess[str]]
@@ -34,25 +34,22 @@ FLAGS = {
 }
 """Each of them has a test below."""
 
-LEGS = Legs(
+LEG = Leg(
     task="cora",
     split="public",
     split_seed=None,
     split_sha256="ab",
     seed=0,
-    legs=(
-        Leg(
-            row="mine",
-            architecture=Architecture(blocks=(BlockSpec(),)),
-            hidden=4,
-            parameters=10,
-            recipe=Recipe(),
-            val=(0.5, 0.7),
-            test=(0.1, 0.2),
-            seeds=(0, 1),
-            train_seconds=1.0,
-        ),
-    ),
+    row="mine",
+    architecture=Architecture(blocks=(BlockSpec(),)),
+    hidden=4,
+    parameters=10,
+    recipe=Recipe(),
+    val=(0.5, 0.7),
+    test=(0.1, 0.2),
+    seeds=(0, 1),
+    train_seconds=1.0,
+    environment={},
 )
 
 
@@ -66,7 +63,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
         (folder / "runs").mkdir(parents=True)
         (folder / "table.md").write_text("| a ± b |\n")
         (folder / "picture.svg").write_text("<svg/>")
-        on_done.done("cora-0", LEGS)
+        on_done.done("cora-0", LEG)
         on_done.failed("cora-1", "It rained.")
 
     monkeypatch.setattr(command, "reproduce", make)
@@ -138,9 +135,7 @@ def test_threads_are_set(pdnas: Pdnas, asked: list[Asked]) -> None:
 def test_progress_goes_to_stderr_and_the_table_to_stdout(pdnas: Pdnas, asked: list[Asked]) -> None:
     done = pdnas("reproduce", "search-time", "-o", "mine")
     assert done.stdout == "| a ± b |\n\noutput: mine (table.md, picture.svg, runs/)\n"
-    assert done.stderr == (
-        "cora-0: validation in %: mine: 60.00 ± 14.14\ncora-1 failed: It rained.\n"
-    )
+    assert done.stderr == ("cora-0: validation 60.00 ± 14.14 %\ncora-1 failed: It rained.\n")
 
 
 def test_json_is_all_there_is_on_stdout(pdnas: Pdnas, asked: list[Asked]) -> None:

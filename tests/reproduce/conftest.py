@@ -10,12 +10,12 @@ from tests.conftest import Here
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.job import Job, make_job
 from pdnas.reproduce import base
-from pdnas.reproduce.work import Leg, Legs
+from pdnas.reproduce.work import Leg
 from pdnas.search.pdnas import PRESETS
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 
-MakeLegs = Callable[..., Legs]
+MakeLeg = Callable[..., Leg]
 Loads = list[dict[str, Any]]
 
 
@@ -53,8 +53,8 @@ def tiny_job() -> Job:
 
 
 @pytest.fixture
-def legs_of() -> MakeLegs:
-    """Makes the outcome of a piece of work with one row, of these test values."""
+def leg_of() -> MakeLeg:
+    """Makes the outcome of a piece of work, of these test values."""
 
     def make(
         row: str,
@@ -63,9 +63,14 @@ def legs_of() -> MakeLegs:
         split_seed: int | None = None,
         seed: int = 0,
         **about: Any,
-    ) -> Legs:
-        leg = Leg.model_validate(
+    ) -> Leg:
+        return Leg.model_validate(
             {
+                "task": task,
+                "split": "random",
+                "split_seed": split_seed,
+                "split_sha256": "ab",
+                "seed": seed,
                 "row": row,
                 "architecture": Architecture(blocks=(BlockSpec(),)),
                 "hidden": 4,
@@ -75,16 +80,9 @@ def legs_of() -> MakeLegs:
                 "test": test,
                 "seeds": tuple(range(len(test))),
                 "train_seconds": 1.0,
+                "environment": {},
                 **about,
             }
-        )
-        return Legs(
-            task=task,
-            split="random",
-            split_seed=split_seed,
-            split_sha256="ab",
-            seed=seed,
-            legs=(leg,),
         )
 
     return make

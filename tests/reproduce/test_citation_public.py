@@ -10,12 +10,12 @@ import pytest
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.reproduce import citation_public, reproduce
-from pdnas.reproduce.citation_public import PAPER, ROWS, CitationPublic
-from pdnas.reproduce.work import GivenWork, Legs, SearchedWork
+from pdnas.reproduce.citation_public import CONTROLS, PAPER, ROWS, CitationPublic
+from pdnas.reproduce.work import GivenWork, Leg, SearchedWork, TableWork
 from pdnas.space import SPACES
 from pdnas.training import RECIPES
 
-MakeLegs = Callable[..., Legs]
+MakeLeg = Callable[..., Leg]
 Loads = list[dict[str, Any]]
 
 FOUND = "pdnas, paper space"
@@ -43,19 +43,26 @@ def test_the_figures_of_the_paper_are_quoted(row: str, expected: list[str]) -> N
     assert len(PAPER) == 4
 
 
-def test_ours_are_summed_up_over_searches(legs_of: MakeLegs) -> None:
-    about = {"search_seconds": 100.0, "tune_seconds": 50.0, "train_seconds": 3.0}
+def test_ours_are_summed_up_over_searches(leg_of: MakeLeg) -> None:
+    about = {
+        "search_seconds": 100.0,
+        "tune_seconds": 50.0,
+        "train_seconds": 3.0,
+        "val": (0.85, 0.85),
+    }
     done = {
-        "a": legs_of(FOUND, 0.80, 0.82, **about),
-        "b": legs_of(FOUND, 0.80, 0.82, seed=1, **about),
-        "c": legs_of("gcn", 0.5, task="pubmed"),
+        "a": leg_of(FOUND, 0.80, 0.82, **about),
+        "b": leg_of(FOUND, 0.80, 0.82, seed=1, **about),
+        "c": leg_of("gcn", 0.5, task="pubmed"),
     }
     text = CitationPublic().markdown(done)
     # Both searches have the mean 0.81: the interval is a point.
-    ours, seconds = cells(text, FOUND)
+    ours, seconds, val = cells(text, FOUND)
     assert ours == ["81.00 ± 1.15 [81.00, 81.00] (1.5K)", "-", "-"]
     assert seconds == ["100, 50, 1.5", "-", "-"]
-    assert cells(text, "gcn") == [["-", "-", "50.00 (1.5K)"], ["-", "-", "0, 0, 1.0"]]
+    assert val == ["85.00 ± 0.00", "-", "-"]
+    gcn = ["50.00 (1.5K)", "0, 0, 1.0", "50.00"]
+    assert cells(text, "gcn") == [["-", "-", cell] for cell in gcn]
     assert cells(text, "gat") == [], "rows of which nothing is done are left out"
 
 
@@ -69,11 +76,9 @@ def test_two_spaces_are_searched_with_their_controls() -> None:
         task, space, seed = key.split("-")
         assert (work.task, work.seed, work.row) == (task, int(seed), f"pdnas, {space} space")
         assert work.job.space == SPACES[space]
-        assert work.job.recipe == RECIPES["consistency"]
+        start = {"paper": "consistency-deep", "extended": "consistency"}[space]
+        assert work.job.recipe == RECIPES[start]
         assert (work.seeds, work.trials) == (10, 20)
-        assert work.controls == (
-            ("random", "gcn", "gat", "grand") if space == "extended" else ("random",)
-        )
     for key, each in given.items():
         task, name = key.split("-")
         baseline = BASELINES[name]
@@ -82,16 +87,33 @@ def test_two_spaces_are_searched_with_their_controls() -> None:
         assert each.recipe == RECIPES[name]
 
 
-def test_every_row_of_the_table_has_a_work() -> None:
-    rows = set()
-    for work in CitationPublic().works({}, quick=False, searches=1).values():
-        assert isinstance(work, SearchedWork | GivenWork)
-        rows.add(work.row)
-        if isinstance(work, SearchedWork):
-            assert work.controls[0] == "random"
-            rows.add(f"random, same cost as {work.row}")
-            rows |= {f"{name}, recipe of {work.row}" for name in work.controls[1:]}
-    assert rows == set(ROWS)
+def test_a_search_that_is_done_is_compared(leg_of: MakeLeg) -> None:
+    before = CitationPublic().works({}, quick=False, searches=2)
+    assert "cora-extended-1-random" not in before
+    works = CitationPublic().works(all_done(leg_of, before), quick=False, searches=2)
+    for task in ("cora", "citeseer", "pubmed"):
+        for seed in range(2):
+            for space, names in CONTROLS.items():
+                key = f"{task}-{space}-{seed}"
+                assert {other for other in works if other.startswith(f"{key}-")} == {
+                    f"{key}-{name}" for name in names
+                }
+                assert works[f"{key}-random"].seed == seed
+    assert {"random"} == set(CONTROLS["paper"])
+    assert {"random", "gcn", "gat", "grand"} == set(CONTROLS["extended"])
+
+
+def all_done(leg_of: MakeLeg, works: dict[str, TableWork]) -> dict[str, Leg]:
+    return {
+        key: leg_of(work.row, 0.5, task=work.task, seed=work.seed) for key, work in works.items()
+    }
+
+
+def test_every_row_of_the_table_has_a_work(leg_of: MakeLeg) -> None:
+    table = CitationPublic()
+    done = all_done(leg_of, table.works({}, quick=False, searches=1))
+    works = table.works(done, quick=False, searches=1)
+    assert {work.row for work in works.values()} == set(ROWS)
 
 
 def test_quick_is_short() -> None:
@@ -114,12 +136,15 @@ def test_the_table_is_made_once(
     folder = tmp_path / "table"
     reproduce("citation-public", folder, quick=True, device="cpu", only=["cora"])
     files = {path.stem for path in (folder / "runs").iterdir()}
-    assert files == {"cora-extended-0", "cora-paper-0", "cora-gcn", "cora-gat"}
+    found = {"extended": "cora-extended-0", "paper": "cora-paper-0"}
+    compared = {f"{found[space]}-{name}" for space, names in CONTROLS.items() for name in names}
+    assert files == {*found.values(), *compared, "cora-gcn", "cora-gat"}
     text = (folder / "table.md").read_text()
     for row in ROWS:
-        accuracy, seconds = cells(text, row)
-        assert accuracy[1:] == seconds[1:] == ["-", "-"]
+        accuracy, seconds, val = cells(text, row)
+        assert accuracy[1:] == seconds[1:] == val[1:] == ["-", "-"]
         assert 0 <= float(accuracy[0].split()[0]) <= 100
+        assert 0 <= float(val[0].split()[0]) <= 100
     drawn = {"".join(node.itertext()) for node in ET.parse(folder / "picture.svg").iter()}
     assert drawn >= {*PAPER, *ROWS, "Cora", "CiteSeer", "PubMed"}
     monkeypatch.setattr(GivenWork, "do", None)

@@ -12,11 +12,11 @@ from pdnas.models.baselines import Baseline
 from pdnas.models.baselines.jknet import jknet_concat
 from pdnas.reproduce import citation_split, reproduce
 from pdnas.reproduce.base import TASKS
-from pdnas.reproduce.citation_split import DEPTHS, CitationSplit
-from pdnas.reproduce.work import GivenWork, Leg, Legs, SearchedWork
+from pdnas.reproduce.citation_split import DEPTHS, ROWS, CitationSplit
+from pdnas.reproduce.work import GivenWork, Leg, SearchedWork
 from pdnas.training import Recipe
 
-MakeLegs = Callable[..., Legs]
+MakeLeg = Callable[..., Leg]
 Loads = list[dict[str, Any]]
 
 TUNED = {"jknet-32": 0.1, "jknet-64": 0.2, "pdnas": 0.3}
@@ -61,10 +61,10 @@ def cells(text: str, row: str) -> list[str]:
 
 
 @pytest.fixture
-def tuned(legs_of: MakeLegs) -> dict[str, Legs]:
+def tuned(leg_of: MakeLeg) -> dict[str, Leg]:
     """The recipes of cora are tuned."""
     return {
-        row: legs_of(f"{row}, tuned", 0.5, split_seed=0, recipe=Recipe(lr=lr))
+        row: leg_of(f"{row}, tuned", 0.5, split_seed=0, recipe=Recipe(lr=lr))
         for row, lr in TUNED.items()
     }
 
@@ -81,14 +81,14 @@ def test_the_figures_of_the_paper_are_quoted(name: str) -> None:
     assert cells(text, "model") == heads
 
 
-def test_ours_stand_beside_the_paper_s(legs_of: MakeLegs) -> None:
+def test_ours_stand_beside_the_paper_s(leg_of: MakeLeg) -> None:
     done = {
-        "a": legs_of("jknet-32, 3 layers, one split", 0.5, split_seed=0),
-        "b": legs_of("jknet-32, 3 layers", 0.6, split_seed=0),
-        "c": legs_of("jknet-32, 3 layers", 0.6, split_seed=1),
-        "d": legs_of("pdnas, 3 blocks, one split", 0.7, split_seed=0),
-        "e": legs_of("pdnas", 0.8, split_seed=0, task="pubmed"),
-        "f": legs_of("gcn, recipe of pdnas", 0.4, split_seed=0, task="citeseer"),
+        "a": leg_of("jknet-32, 3 layers, one split", 0.5, split_seed=0),
+        "b": leg_of("jknet-32, 3 layers", 0.6, split_seed=0),
+        "c": leg_of("jknet-32, 3 layers", 0.6, split_seed=1),
+        "d": leg_of("pdnas, 3 blocks, one split", 0.7, split_seed=0),
+        "e": leg_of("pdnas", 0.8, split_seed=0, task="pubmed"),
+        "f": leg_of("gcn, recipe of pdnas", 0.4, split_seed=0, task="citeseer"),
     }
     text = CitationSplit().markdown(done)
     assert cells(text, "jknet-32, 3")[:2] == [
@@ -100,12 +100,12 @@ def test_ours_stand_beside_the_paper_s(legs_of: MakeLegs) -> None:
     assert cells(text, "gcn, recipe of pdnas, each split")[1::2] == ["-", "40.00 (1.5K)", "-"]
 
 
-def test_the_margin_is_paired_split_by_split(legs_of: MakeLegs) -> None:
+def test_the_margin_is_paired_split_by_split(leg_of: MakeLeg) -> None:
     ours = [(0.80, 0.82), (0.70, 0.72), (0.90, 0.92)]
-    done = {f"p{n}": legs_of("pdnas", *test, split_seed=n) for n, test in enumerate(ours)}
+    done = {f"p{n}": leg_of("pdnas", *test, split_seed=n) for n, test in enumerate(ours)}
     for number, test in enumerate([0.80, 0.69, 0.88]):
-        done[f"j{number}"] = legs_of("jknet-64, 3 layers", test, split_seed=number)
-        done[f"k{number}"] = legs_of("jknet-32, 2 layers", 0.1, split_seed=number)
+        done[f"j{number}"] = leg_of("jknet-64, 3 layers", test, split_seed=number)
+        done[f"k{number}"] = leg_of("jknet-32, 2 layers", 0.1, split_seed=number)
     # The differences are 1, 2 and 3 points: the mean is 2, half the interval 4.302653 / sqrt(3).
     assert citation_split._margin(done, "cora") == (
         "Cora: pdnas is +2.00 points ahead of jknet-64, 3 layers, the best of them on test, paired "
@@ -117,10 +117,10 @@ def test_the_margin_is_paired_split_by_split(legs_of: MakeLegs) -> None:
     assert "CiteSeer: not done." in text
 
 
-def test_of_one_split_the_margin_has_no_width(legs_of: MakeLegs) -> None:
+def test_of_one_split_the_margin_has_no_width(leg_of: MakeLeg) -> None:
     done = {
-        "a": legs_of("pdnas", 0.5, split_seed=0),
-        "b": legs_of("jknet-32, 2 layers", 0.75, split_seed=0),
+        "a": leg_of("pdnas", 0.5, split_seed=0),
+        "b": leg_of("jknet-32, 2 layers", 0.75, split_seed=0),
     }
     assert "-25.00 points ahead" in citation_split._margin(done, "cora")
     assert "interval -25.00 to -25.00." in citation_split._margin(done, "cora")
@@ -135,7 +135,7 @@ def test_first_the_recipes_are_tuned() -> None:
         assert (work.trials, work.seeds, work.split_seed) == (20, 1, None)
 
 
-def test_then_every_depth_is_trained_and_searched_on_one_split(tuned: dict[str, Legs]) -> None:
+def test_then_every_depth_is_trained_and_searched_on_one_split(tuned: dict[str, Leg]) -> None:
     table = CitationSplit()
     works = {
         key: work
@@ -147,7 +147,7 @@ def test_then_every_depth_is_trained_and_searched_on_one_split(tuned: dict[str, 
     given = {key: work for key, work in works.items() if isinstance(work, GivenWork)}
     assert set(found) == {f"cora-pdnas-{d}-one-{seed}" for d in DEPTHS for seed in range(3)}
     for work in found.values():
-        assert (work.seeds, work.trials, work.split_seed, work.controls) == (3, 0, None, ())
+        assert (work.seeds, work.trials, work.split_seed) == (3, 0, None)
         assert work.job.recipe.lr == TUNED["pdnas"]
         (depth,) = work.job.blocks
         assert work.row == f"pdnas, {depth} blocks, one split"
@@ -162,34 +162,40 @@ def test_then_every_depth_is_trained_and_searched_on_one_split(tuned: dict[str, 
 
 
 def test_last_the_best_depth_on_validation_is_searched_on_every_split(
-    tuned: dict[str, Legs], legs_of: MakeLegs
+    tuned: dict[str, Leg], leg_of: MakeLeg
 ) -> None:
     table, done = CitationSplit(), dict(tuned)
     vals = {2: 0.7, 3: 0.9, 4: 0.8, 5: 0.1, 6: 0.1, 7: 0.1}
     for depth, val in vals.items():
         assert not any("split" in key for key in searches_of(table, done)), "some are not done"
         row = f"pdnas, {depth} blocks, one split"
-        done[row] = legs_of(row, 1.0 - val, split_seed=0, val=(val,))
+        done[row] = leg_of(row, 1.0 - val, split_seed=0, val=(val,))
     last = {key: work for key, work in searches_of(table, done).items() if "split" in key}
     assert set(last) == {f"cora-pdnas-split-{split}" for split in range(10)}
     for split, work in enumerate(last.values()):
         assert (work.split_seed, work.row, work.seeds) == (split, "pdnas", 3)
         assert work.job.blocks == (3,), "the best on validation, not on test"
-        assert work.controls == ("random", "gcn", "gat")
+    key = "cora-pdnas-split-4"
+    done[key] = leg_of("pdnas", 0.5, split_seed=4, search_seconds=9.0)
+    works = table.works(done, quick=False, searches=1)
+    compared = {other: work for other, work in works.items() if other.startswith(f"{key}-")}
+    assert set(compared) == {f"{key}-{name}" for name in ("random", "gcn", "gat")}
+    assert {work.split_seed for work in compared.values()} == {4}
+    assert {work.row for work in compared.values()} == {*ROWS} - {"pdnas"}
 
 
-def searches_of(table: CitationSplit, done: dict[str, Legs]) -> dict[str, SearchedWork]:
+def searches_of(table: CitationSplit, done: dict[str, Leg]) -> dict[str, SearchedWork]:
     works = table.works(done, quick=False, searches=1)
     return {key: work for key, work in works.items() if isinstance(work, SearchedWork)}
 
 
-def test_a_depth_is_chosen_by_the_mean_over_searches(legs_of: MakeLegs) -> None:
-    def legs(depth: int, seed: int, val: float) -> Legs:
-        return legs_of(f"pdnas, {depth} blocks, one split", 0.5, seed=seed, val=(val,))
+def test_a_depth_is_chosen_by_the_mean_over_searches(leg_of: MakeLeg) -> None:
+    def leg(depth: int, seed: int, val: float) -> Leg:
+        return leg_of(f"pdnas, {depth} blocks, one split", 0.5, seed=seed, val=(val,))
 
-    done = {"a": legs(2, 0, 0.9), "b": legs(2, 1, 0.5), "c": legs(3, 0, 0.8)}
+    done = {"a": leg(2, 0, 0.9), "b": leg(2, 1, 0.5), "c": leg(3, 0, 0.8)}
     assert citation_split._best_depth(done, "cora", (2, 3), 2) == 0, "a search is missing"
-    done["d"] = legs(3, 1, 0.7)
+    done["d"] = leg(3, 1, 0.7)
     assert citation_split._best_depth(done, "cora", (2, 3), 2) == 3
     assert citation_split._best_depth(done, "pubmed", (2, 3), 2) == 0
 
@@ -203,9 +209,9 @@ def test_the_stages_follow_each_other(
     order: list[str] = []
     finish = SearchedWork.finish
 
-    def spy(self: SearchedWork, row: str, *others: Any, **rest: Any) -> Leg:
-        order.append(row)
-        return finish(self, row, *others, **rest)
+    def spy(self: SearchedWork, *others: Any, **rest: Any) -> dict[str, Any]:
+        order.append(self.row)
+        return finish(self, *others, **rest)
 
     monkeypatch.setattr(citation_split, "_job", job)
     monkeypatch.setattr(citation_split, "Recipe", lambda **_: Recipe(epochs=2))
@@ -224,14 +230,15 @@ def test_the_stages_follow_each_other(
     files = {path.stem for path in (folder / "runs").iterdir()}
     expected = {f"cora-{name}-tuned" for name in TUNED}
     expected |= {f"cora-pdnas-{depth}-one-0" for depth in (2, 3)}
-    expected |= {f"cora-pdnas-split-{split}" for split in (0, 1)}
+    names = ("", "-random", "-gcn", "-gat")
+    expected |= {f"cora-pdnas-split-{split}{name}" for split in (0, 1) for name in names}
     for width in (32, 64):
         for depth in (2, 3):
             expected |= {f"cora-jknet-{width}-{depth}-split-{split}" for split in (0, 1)}
             expected.add(f"cora-jknet-{width}-{depth}-one")
     assert files == expected
     sums = {
-        Legs.model_validate_json(path.read_bytes()).split_sha256
+        Leg.model_validate_json(path.read_bytes()).split_sha256
         for path in (folder / "runs").glob("*-split-1.json")
     }
     assert len(sums) == 1, "all of them on the same second split"

@@ -42,3 +42,9 @@ def test_a_panel_may_be_empty(tmp_path: Path) -> None:
 def test_a_picture_is_an_svg(tmp_path: Path) -> None:
     dots(PANELS, "accuracy", tmp_path / "a.svg")
     assert ET.parse(tmp_path / "a.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_the_same_dots_are_the_same_file(tmp_path: Path) -> None:
+    for name in ("a.svg", "b.svg"):
+        dots(PANELS, "accuracy", tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

@@ -9,11 +9,11 @@ import pytest
 from pdnas.job import Job
 from pdnas.reproduce import TABLES, reproduce, search_time
 from pdnas.reproduce.base import TASKS
-from pdnas.reproduce.search_time import SearchTime
-from pdnas.reproduce.work import Legs, SearchedWork
+from pdnas.reproduce.search_time import CONTROLS, SearchTime
+from pdnas.reproduce.work import Leg, SearchedWork
 from pdnas.training import Recipe
 
-MakeLegs = Callable[..., Legs]
+MakeLeg = Callable[..., Leg]
 Loads = list[dict[str, Any]]
 
 RANDOM = "random, same cost as pdnas"
@@ -38,12 +38,12 @@ def test_what_is_not_done_is_a_dash() -> None:
     assert cells(text, "pdnas") == [["-", "-", "-"]]
 
 
-def test_ours_are_means_over_searches(legs_of: MakeLegs) -> None:
+def test_ours_are_means_over_searches(leg_of: MakeLeg) -> None:
     done = {
-        "a": legs_of("pdnas", 0.5, 0.7, search_seconds=10.0, val=(0.6, 0.6)),
-        "b": legs_of("pdnas", 0.5, 0.7, seed=1, search_seconds=20.0, val=(0.6, 0.6)),
-        "c": legs_of(RANDOM, 0.5, task="pubmed", search_seconds=7.0),
-        "d": legs_of("gcn, recipe of pdnas", 0.5, 0.5, task="citeseer", train_seconds=5.0),
+        "a": leg_of("pdnas", 0.5, 0.7, search_seconds=10.0, val=(0.6, 0.6)),
+        "b": leg_of("pdnas", 0.5, 0.7, seed=1, search_seconds=20.0, val=(0.6, 0.6)),
+        "c": leg_of(RANDOM, 0.5, task="pubmed", search_seconds=7.0),
+        "d": leg_of("gcn, recipe of pdnas", 0.5, 0.5, task="citeseer", train_seconds=5.0),
     }
     text = SearchTime().markdown(done)
     assert cells(text, "pdnas: search, candidates and choice") == [["15.0", "-", "-"]]
@@ -59,7 +59,7 @@ def test_the_default_search_is_timed() -> None:
     for work in works.values():
         assert isinstance(work, SearchedWork)
         assert work.job == Job()
-        assert (work.seeds, work.trials, work.controls) == (3, 0, ("random", "gcn", "gat"))
+        assert (work.seeds, work.trials) == (3, 0)
     assert [work.seed for work in works.values()] == [0] * 3 + [1] * 3
 
 
@@ -73,17 +73,13 @@ def test_quick_is_a_short_search() -> None:
 def test_the_table_is_made_of_searches(
     here: None, loads: Loads, tiny_job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def short(self: SearchTime, *_: object, **__: object) -> dict[str, SearchedWork]:
-        return {
-            key: work.model_copy(update={"job": tiny_job})
-            for key, work in works(self, {}, quick=True, searches=1).items()
-            if isinstance(work, SearchedWork)
-        }
-
-    works = SearchTime.works
-    monkeypatch.setattr(SearchTime, "works", short)
+    monkeypatch.setattr(search_time, "Job", lambda **_: tiny_job)
     table = reproduce("search-time", tmp_path / "table", quick=True, device="cpu")
     assert isinstance(table, TABLES["search-time"])
+    names = ("", "-random", "-gcn", "-gat")
+    files = {path.stem for path in (tmp_path / "table" / "runs").iterdir()}
+    assert files == {f"{task}-0{name}" for task in TASKS for name in names}
+    assert CONTROLS == ("random", "gcn", "gat")
     text = (tmp_path / "table" / "table.md").read_text()
     for row, about in search_time.ROWS.items():
         ((*seconds,),) = cells(text, f"{row}: {about}")
@@ -94,11 +90,11 @@ def test_the_table_is_made_of_searches(
 
 
 def test_the_picture_has_the_paper_s_seconds_and_ours(
-    legs_of: MakeLegs, monkeypatch: pytest.MonkeyPatch
+    leg_of: MakeLeg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(search_time, "dots", lambda *what, **how: drawn.append((what, how)))
-    SearchTime().draw({"a": legs_of("pdnas", 0.5, search_seconds=10.0)}, Path("a.svg"))
+    SearchTime().draw({"a": leg_of("pdnas", 0.5, search_seconds=10.0)}, Path("a.svg"))
     (((panels, _, path), how),) = drawn
     assert (path, how) == (Path("a.svg"), {"log": True})
     paper = [("GraphNAS, the paper", 11323.0, 0.0), ("PDNAS, the paper", 5012.0, 0.0)]

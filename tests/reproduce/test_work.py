@@ -13,7 +13,15 @@ from pdnas.job import Job
 from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline
 from pdnas.reproduce import work
-from pdnas.reproduce.work import GivenWork, Leg, Legs, SearchedWork, TableWork, tuned
+from pdnas.reproduce.work import (
+    GivenWork,
+    Leg,
+    RandomWork,
+    SearchedWork,
+    TableWork,
+    controls,
+    tuned,
+)
 from pdnas.runs import Trial
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
@@ -50,8 +58,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def done(made: TableWork, task: GraphTask) -> Legs:
-    return Legs.model_validate(made.do(task, lambda _epoch, _val: False))
+def done(made: TableWork, task: GraphTask) -> Leg:
+    return Leg.model_validate(made.do(task, lambda _epoch, _val: False))
 
 
 def given(**changes: Any) -> GivenWork:
@@ -64,6 +72,16 @@ def searched(tiny_job: Job) -> Callable[..., SearchedWork]:
     def make(**changes: Any) -> SearchedWork:
         settings = {"task": "tiny", "row": "found", "seeds": 2, "job": tiny_job, "trials": 0}
         return SearchedWork.model_validate({**settings, **changes})
+
+    return make
+
+
+@pytest.fixture
+def random(searched: Callable[..., SearchedWork]) -> Callable[..., RandomWork]:
+    """Random search of five seconds."""
+
+    def make(**changes: Any) -> RandomWork:
+        return RandomWork(**{**dict(searched()), "row": "random", "seconds": 5.0, **changes})
 
     return make
 
@@ -94,10 +112,9 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_given_network_is_trained_with_final_seeds_and_tested(tiny_task: GraphTask) -> None:
-    legs = done(given(seed=3), tiny_task)
-    (leg,) = legs.legs
-    assert (legs.task, legs.split, legs.split_seed, legs.seed) == ("tiny", "own", None, 3)
-    assert legs.split_sha256 == tiny_task.split.sha256
+    leg = done(given(seed=3), tiny_task)
+    assert (leg.task, leg.split, leg.split_seed, leg.seed) == ("tiny", "own", None, 3)
+    assert leg.split_sha256 == tiny_task.split.sha256
     assert (leg.row, leg.architecture, leg.hidden, leg.recipe) == (
         "mine",
         MINE,
@@ -111,14 +128,15 @@ def test_a_given_network_is_trained_with_final_seeds_and_tested(tiny_task: Graph
         assert (leg.val[place], leg.test[place]) == (fit.val, read_test(network, tiny_task))
     assert (leg.tried, leg.choice_val, leg.tune_seconds) == (0, None, 0.0)
     assert leg.train_seconds > 0
+    assert (leg.environment["device"], leg.environment["threads"]) == ("cpu", 1)
 
 
 def test_works_are_on_their_split(tiny_task: GraphTask) -> None:
     task = tiny_task.with_split("random", 0)
     legs = [done(given(split_seed=seed), task) for seed in (0, 5)]
-    assert [entry.split_seed for entry in legs] == [0, 5]
+    assert [leg.split_seed for leg in legs] == [0, 5]
     expected = [task.with_split("random", seed).split.sha256 for seed in (0, 5)]
-    assert [entry.split_sha256 for entry in legs] == expected
+    assert [leg.split_sha256 for leg in legs] == expected
 
 
 def test_the_tuned_recipe_is_the_one_that_is_trained(
@@ -136,8 +154,8 @@ def test_the_tuned_recipe_is_the_one_that_is_trained(
             return found
 
     monkeypatch.setattr(work, "RecipeTuner", Tuner)
-    (leg,) = done(given(trials=7, seed=2), tiny_task).legs
-    (same,) = done(given(recipe=found, seed=2), tiny_task).legs
+    leg = done(given(trials=7, seed=2), tiny_task)
+    same = done(given(recipe=found, seed=2), tiny_task)
     assert asked == [(7, 2 + 2**32, Recipe(epochs=2))]
     assert (leg.recipe, leg.val, leg.test) == (found, same.val, same.test)
 
@@ -152,35 +170,42 @@ def test_a_tuned_recipe_is_one_of_those_tried(tiny_task: GraphTask) -> None:
     assert seconds > 0
 
 
-def test_a_search_comes_with_random_search_and_controls(
-    searched: Callable[..., SearchedWork],
-    tiny_task: GraphTask,
-    tiny_job: Job,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_search_is_of_its_space_and_says_what_it_cost(
+    searched: Callable[..., SearchedWork], tiny_task: GraphTask, tiny_job: Job, clock: Clock
 ) -> None:
-    monkeypatch.setattr(work, "_validation", tick(clock, 5.0, lambda: 0.5))
-    legs = done(searched(seed=1), tiny_task)
-    found, random, gcn, gat = legs.legs
-    assert [leg.row for leg in legs.legs] == [
-        "found",
-        "random, same cost as found",
-        "gcn, recipe of found",
-        "gat, recipe of found",
-    ]
-    assert {leg.seeds for leg in legs.legs} == {(2000, 2001)}
+    found = done(searched(seed=1), tiny_task)
+    assert (found.row, found.seeds, found.hidden) == ("found", (2000, 2001), 4)
     assert found.architecture in tiny_job.space
-    assert random.architecture in tiny_job.space
-    assert gcn.architecture == BASELINES["gcn"].architecture
-    assert gat.architecture == BASELINES["gat"].architecture
-    assert {(leg.hidden, leg.recipe) for leg in legs.legs} == {(4, tiny_job.recipe)}
-    assert (found.search_seconds, random.search_seconds) == (5.0, 5.0)
-    assert (gcn.search_seconds, gcn.tried) == (0.0, 0)
-    assert (random.tried, random.choice_val) == (1, 0.5)
+    assert found.recipe == tiny_job.recipe
+    assert (found.search_seconds, found.tune_seconds) == (5.0, 0.0)
+    assert found.tried >= 1
+    assert found.choice_val is not None
+
+
+def test_a_search_is_compared_with_random_search_and_given_networks(
+    searched: Callable[..., SearchedWork], leg_of: Callable[..., Leg]
+) -> None:
+    tuned = Recipe(lr=0.5)
+    work = searched(seed=1, split_seed=4, trials=7)
+    found = leg_of("found", 0.5, hidden=6, recipe=tuned, search_seconds=12.0)
+    made = controls(work, found, ("random", "gcn", "gat"))
+    assert list(made) == ["random", "gcn", "gat"]
+    for control in made.values():
+        assert (control.task, control.seed, control.split_seed, control.seeds) == ("tiny", 1, 4, 2)
+    other = made.pop("random")
+    assert isinstance(other, RandomWork)
+    assert other.row == "random, same cost as found"
+    assert (other.job, other.trials, other.seconds) == (work.job, 7, 12.0)
+    for name, given in made.items():
+        assert isinstance(given, GivenWork)
+        assert given.row == f"{name}, recipe of found"
+        assert given.architecture == BASELINES[name].architecture
+        assert (given.hidden, given.recipe, given.trials) == (6, tuned, 0)
 
 
 def test_nothing_searched_is_larger_than_the_rival(
     searched: Callable[..., SearchedWork],
+    random: Callable[..., RandomWork],
     tiny_task: GraphTask,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
@@ -191,16 +216,9 @@ def test_nothing_searched_is_larger_than_the_rival(
     sizes: dict[Baseline | None, list[int]] = {None: [], rival: []}
     for seed in range(3):
         for one, parameters in sizes.items():
-            legs = done(searched(seed=seed, controls=("random",), rival=one), tiny_task).legs
-            parameters += [leg.parameters for leg in legs]
+            works = (make(seed=seed, rival=one) for make in (searched, random))
+            parameters += [done(made, tiny_task).parameters for made in works]
     assert max(sizes[None]) > limit >= max(sizes[rival])
-
-
-def test_without_controls_the_network_found_is_alone(
-    searched: Callable[..., SearchedWork], tiny_task: GraphTask, clock: Clock
-) -> None:
-    (found,) = done(searched(controls=()), tiny_task).legs
-    assert (found.row, found.search_seconds) == ("found", 5.0)
 
 
 def tick(clock: Clock, seconds: float, value: Callable[[], float]) -> Callable[..., float]:
@@ -222,7 +240,7 @@ def tick(clock: Clock, seconds: float, value: Callable[[], float]) -> Callable[.
     ],
 )
 def test_random_search_takes_as_long_as_the_search(
-    searched: Callable[..., SearchedWork],
+    random: Callable[..., RandomWork],
     tiny_task: GraphTask,
     tiny_job: Job,
     clock: Clock,
@@ -240,15 +258,16 @@ def test_random_search_takes_as_long_as_the_search(
         return next(left)
 
     monkeypatch.setattr(work, "_validation", validate)
-    random = done(searched(controls=("random",)), tiny_task).legs[1]
-    assert (random.tried, len(seen)) == (tried, tried)
-    assert random.architecture == seen[best]
-    assert random.choice_val == values[best]
-    assert random.search_seconds == seconds * tried
+    leg = done(random(), tiny_task)
+    assert (leg.row, leg.tried, len(seen)) == ("random", tried, tried)
+    assert leg.architecture == seen[best]
+    assert all(architecture in tiny_job.space for architecture in seen)
+    assert leg.choice_val == values[best]
+    assert leg.search_seconds == seconds * tried
 
 
 def test_random_search_takes_turns_among_the_shapes(
-    searched: Callable[..., SearchedWork],
+    random: Callable[..., RandomWork],
     tiny_task: GraphTask,
     tiny_job: Job,
     clock: Clock,
@@ -263,7 +282,7 @@ def test_random_search_takes_turns_among_the_shapes(
 
     monkeypatch.setattr(work, "_validation", validate)
     job = tiny_job.model_copy(update={"blocks": (1, 2), "hidden": (2, 4)})
-    done(searched(job=job, controls=("random",)), tiny_task)
+    done(random(job=job), tiny_task)
     assert shapes == [(1, 2), (1, 4), (2, 2), (2, 4), (1, 2)]
 
 
@@ -280,12 +299,20 @@ def test_a_random_network_that_diverges_counts_nothing(
     assert work._validation(MINE, tiny_task, 4, tiny_job) == 0.0
 
 
+TUNING = ["trains"] * (2 + 2)
+"""One recipe, tried twice, with two seeds each."""
+
+FINAL = ["final", "reads test"] * 2
+
+
+@pytest.mark.parametrize("kind", ["searched", "random"])
 def test_the_test_part_is_read_after_the_network_and_its_recipe_are_chosen(
-    searched: Callable[..., SearchedWork],
+    request: pytest.FixtureRequest,
     tiny_task: GraphTask,
     events: list[str],
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
+    kind: str,
 ) -> None:
     validate = work._validation
 
@@ -294,25 +321,27 @@ def test_the_test_part_is_read_after_the_network_and_its_recipe_are_chosen(
         return validate(*arguments)
 
     monkeypatch.setattr(work, "_validation", timed)
-    done(searched(trials=1, controls=("gcn", "random")), tiny_task)
-    chosen = [event for event in events if event == "chooses"]
-    final = ["final", "reads test"] * 2
-    tuning = ["trains"] * (2 + 2)  # one recipe, tried twice, with two seeds each
-    assert events[len(chosen) :] == [*tuning, *final, *final, "random", *tuning, *final]
+    done(request.getfixturevalue(kind)(trials=1), tiny_task)
+    choosing = {"searched": "chooses", "random": "random"}[kind]
+    chosen = [event for event in events if event == choosing]
+    assert chosen
+    assert events == [*chosen, *TUNING, *FINAL]
 
 
 def test_a_given_network_is_tested_after_its_recipe_is_tuned(
     tiny_task: GraphTask, events: list[str]
 ) -> None:
     done(given(trials=1), tiny_task)
-    assert events == ["trains"] * 4 + ["final", "reads test"] * 2
+    assert events == [*TUNING, *FINAL]
 
 
+@pytest.mark.parametrize("kind", ["searched", "random"])
 def test_no_label_of_the_test_part_changes_anything_but_the_test(
-    searched: Callable[..., SearchedWork],
+    request: pytest.FixtureRequest,
     tiny_task: GraphTask,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
+    kind: str,
 ) -> None:
     validate = work._validation
 
@@ -323,16 +352,17 @@ def test_no_label_of_the_test_part_changes_anything_but_the_test(
     monkeypatch.setattr(work, "_validation", timed)
     graph, part = tiny_task.graphs[0], tiny_task.split.test
     y = graph.y.clone()
-    y[part] = (y[part] + 1) % 3
+    y[part] = 0
     source = replace(tiny_task.source, graphs=(replace(graph, y=y),))
     tasks = (tiny_task, replace(tiny_task, source=source))
-    one, other = (done(searched(trials=1), task).legs for task in tasks)
+    made = request.getfixturevalue(kind)(trials=1)
+    one, other = (done(made, task) for task in tasks)
 
     def plain(leg: Leg) -> dict[str, Any]:
         return leg.model_dump(exclude={"test", "train_seconds"})
 
-    assert [plain(leg) for leg in one] == [plain(leg) for leg in other]
-    assert [leg.test for leg in one] != [leg.test for leg in other]
+    assert plain(one) == plain(other)
+    assert one.test != other.test
 
 
 @pytest.mark.parametrize("seed", [0, 1, 99])
@@ -348,14 +378,15 @@ def test_no_final_seed_chose_anything(
     assert not set(made.final_seeds()) & set(searched(seed=seed + 1).final_seeds())
 
 
+@pytest.mark.parametrize("kind", ["searched", "random"])
 def test_the_same_work_gives_the_same_figures(
-    searched: Callable[..., SearchedWork],
+    request: pytest.FixtureRequest,
     tiny_task: GraphTask,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
+    kind: str,
 ) -> None:
     monkeypatch.setattr(work, "_validation", tick(clock, 5.0, lambda: 0.5))
-    runs = [done(searched(controls=("random",)), tiny_task).legs for _ in range(2)]
-    for first, second in zip(*runs, strict=True):
-        (one, two) = (leg.model_dump(exclude={"train_seconds"}) for leg in (first, second))
-        assert one == two
+    made = request.getfixturevalue(kind)()
+    one, two = (done(made, tiny_task).model_dump(exclude={"train_seconds"}) for _ in range(2))
+    assert one == two

@@ -12,7 +12,7 @@ from pdnas.cli.flags import MANY, DeviceFlags, by_default
 from pdnas.errors import PdnasError
 from pdnas.reproduce import TABLES, reproduce
 from pdnas.reproduce.base import TASKS, Watcher
-from pdnas.reproduce.work import Legs
+from pdnas.reproduce.work import Leg
 from pdnas.runs import Scores
 from pdnas.tuning.local import check_workers
 
@@ -91,9 +91,8 @@ class _Lines(Watcher):
     def began(self, key: str) -> None:
         print(f"{key} begins", file=sys.stderr)
 
-    def done(self, key: str, legs: Legs) -> None:
-        figures = ", ".join(f"{leg.row}: {Scores.of(leg.val)}" for leg in legs.legs)
-        print(f"{key}: validation in %: {figures}", file=sys.stderr)
+    def done(self, key: str, leg: Leg) -> None:
+        print(f"{key}: validation {Scores.of(leg.val)} %", file=sys.stderr)
 
     def failed(self, key: str, reason: str) -> None:
         print(f"{key} failed: {reason}", file=sys.stderr)

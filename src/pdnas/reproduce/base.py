@@ -10,10 +10,9 @@ from pydantic import ValidationError
 
 from pdnas.errors import RunError, first_complaint
 from pdnas.registry import Registry
-from pdnas.reproduce.work import Leg, Legs, TableWork
-from pdnas.runs import Record, RunDirectory, Scores, environment
+from pdnas.reproduce.work import Leg, SearchedWork, TableWork, controls
+from pdnas.runs import Record, RunDirectory, Scores
 from pdnas.tasks import GraphTask, load_task
-from pdnas.training.device import find_device
 from pdnas.tuning.executor import Done, Failed
 from pdnas.tuning.local import LocalExecutor
 
@@ -65,7 +64,7 @@ class Figure(Record):
         return f"{self.scores}{span} ({self.parameters / 1000:.1f}K)"
 
 
-Records = Mapping[str, Legs]
+Records = Mapping[str, Leg]
 """What is done, by the key of the work."""
 
 
@@ -139,7 +138,6 @@ def reproduce(
         )
         for task in chosen
     }
-    run.write_json("environment.json", environment(find_device(device), threads))
     done, count = _read(run), 1 if quick else searches
     with (
         run.alone(),
@@ -165,7 +163,7 @@ def reproduce(
                 failures[key] = event.reason
                 watcher.failed(key, event.reason)
                 return
-            done[key] = Legs.model_validate(event.outcome)
+            done[key] = Leg.model_validate(event.outcome)
             run.write_json(RUNS / f"{key}.json", done[key])
             watcher.done(key, done[key])
 
@@ -189,7 +187,7 @@ class Watcher:
     def began(self, key: str) -> None:
         """A piece of work begins."""
 
-    def done(self, key: str, legs: Legs) -> None:
+    def done(self, key: str, leg: Leg) -> None:
         """A piece of work is done."""
 
     def failed(self, key: str, reason: str) -> None:
@@ -198,16 +196,30 @@ class Watcher:
 
 def group(done: Records, task: str, row: str) -> list[Leg]:
     """All networks of a row on a task, in the order of their splits and seeds."""
-    found = sorted(
-        (
-            (legs.split_seed or 0, legs.seed, leg)
-            for legs in done.values()
-            for leg in legs.legs
-            if legs.task == task and leg.row == row
-        ),
-        key=lambda entry: entry[:2],
-    )
-    return [leg for _, _, leg in found]
+    legs = (leg for leg in done.values() if (leg.task, leg.row) == (task, row))
+    return sorted(legs, key=lambda leg: (leg.split_seed or 0, leg.seed))
+
+
+def compared(
+    done: Records, key: str, work: SearchedWork, names: Sequence[str]
+) -> dict[str, TableWork]:
+    """A search by its key and, as soon as it is done, what it is compared with."""
+    made: dict[str, TableWork] = {key: work}
+    if key in done:
+        for name, control in controls(work, done[key], names).items():
+            made[f"{key}-{name}"] = control
+    return made
+
+
+def validation(done: Records, rows: Sequence[str]) -> list[str]:
+    """A table of what was reached on validation, by which everything is chosen."""
+    lines = ["| validation in % | " + " | ".join(TASKS.values()) + " |", "|---|---|---|---|"]
+    for row in rows:
+        groups = [group(done, task, row) for task in TASKS]
+        if any(groups):
+            cells = [str(Figure.of(legs).val) if legs else "-" for legs in groups]
+            lines.append(f"| {row} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def _first(split: str) -> int | None:
@@ -236,12 +248,12 @@ def _folder(folder: Path, name: str, *, quick: bool) -> RunDirectory:
     return RunDirectory(folder)
 
 
-def _read(run: RunDirectory) -> dict[str, Legs]:
+def _read(run: RunDirectory) -> dict[str, Leg]:
     """What is done already."""
     done = {}
     for path in sorted((run.path / RUNS).glob("*.json")):
         try:
-            done[path.stem] = Legs.model_validate_json(path.read_bytes())
+            done[path.stem] = Leg.model_validate_json(path.read_bytes())
         except ValidationError as error:
             raise RunError(
                 f"'{path}' is damaged: {first_complaint(error)}; delete it and run again."

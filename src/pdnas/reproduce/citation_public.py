@@ -4,7 +4,16 @@ from pathlib import Path
 
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.reproduce.base import TABLES, TASKS, Figure, Records, Table, group
+from pdnas.reproduce.base import (
+    TABLES,
+    TASKS,
+    Figure,
+    Records,
+    Table,
+    compared,
+    group,
+    validation,
+)
 from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import GivenWork, SearchedWork, TableWork
 from pdnas.search.pdnas import PRESETS
@@ -57,27 +66,21 @@ class CitationPublic(Table):
     name = "citation-public"
     split = "public"
 
-    def works(
-        self,
-        done: Records,  # noqa: ARG002
-        *,
-        quick: bool,
-        searches: int,
-    ) -> dict[str, TableWork]:
+    def works(self, done: Records, *, quick: bool, searches: int) -> dict[str, TableWork]:
         seeds, trials = (2, 1) if quick else (10, 20)
         works: dict[str, TableWork] = {}
         for seed in range(searches):
             for task in reversed(TASKS):  # the slowest first
-                for space in reversed(CONTROLS):
-                    works[f"{task}-{space}-{seed}"] = SearchedWork(
+                for space, names in reversed(CONTROLS.items()):
+                    work = SearchedWork(
                         task=task,
                         row=f"pdnas, {space} space",
                         seed=seed,
                         seeds=seeds,
                         job=_job(space, quick=quick),
                         trials=trials,
-                        controls=CONTROLS[space],
                     )
+                    works |= compared(done, f"{task}-{space}-{seed}", work, names)
         for task in TASKS:
             for name in ("gcn", "gat"):
                 recipe = RECIPES[name].changed(epochs=30) if quick else RECIPES[name]
@@ -160,4 +163,4 @@ def _notes(done: Records) -> list[str]:
                     else "-"
                 )
             lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    return lines
+    return [*lines, "", *validation(done, ROWS)]

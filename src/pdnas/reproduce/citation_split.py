@@ -8,7 +8,16 @@ from scipy import stats
 from pdnas.job import Job
 from pdnas.models.baselines import Baseline
 from pdnas.models.baselines.jknet import jknet_concat
-from pdnas.reproduce.base import TABLES, TASKS, Figure, Records, Table, group
+from pdnas.reproduce.base import (
+    TABLES,
+    TASKS,
+    Figure,
+    Records,
+    Table,
+    compared,
+    group,
+    validation,
+)
 from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import GivenWork, Leg, SearchedWork, TableWork
 from pdnas.search.pdnas import PRESETS
@@ -17,6 +26,16 @@ from pdnas.training import Recipe
 
 DEPTHS = (2, 3, 4, 5, 6, 7)
 WIDTHS = (32, 64)
+
+CONTROLS = ("random", "gcn", "gat")
+"""What the searches of every split are compared with."""
+
+ROWS = (
+    "pdnas",
+    "random, same cost as pdnas",
+    "gcn, recipe of pdnas",
+    "gat, recipe of pdnas",
+)
 
 PAPER: dict[str, dict[str, list[tuple[float, float]]]] = {
     "jknet-32": {
@@ -135,22 +154,20 @@ class CitationSplit(Table):
                         seeds=1 if quick else 3,
                         job=_job(depth, recipes["pdnas"], quick=quick),
                         rival=_rival(depth),
-                        trials=0,
-                        controls=(),
                     )
             for split in splits:
                 works |= self._given(task, split, depths, recipes, quick=quick)
             best = _best_depth(done, task, depths, searches)
             for split in splits if best else ():
-                works[f"{task}-pdnas-split-{split}"] = SearchedWork(
+                work = SearchedWork(
                     task=task,
                     split_seed=split,
                     row="pdnas",
                     seeds=1 if quick else 3,
                     job=_job(best, recipes["pdnas"], quick=quick),
                     rival=_rival(best),
-                    trials=0,
                 )
+                works |= compared(done, f"{task}-pdnas-split-{split}", work, CONTROLS)
         return works
 
     def _tuned(self, task: str, *, quick: bool) -> dict[str, TableWork]:
@@ -175,7 +192,6 @@ class CitationSplit(Table):
             job=_job(2, recipe, quick=quick),
             rival=_rival(2),
             trials=trials,
-            controls=(),
         )
         return works
 
@@ -223,22 +239,18 @@ class CitationSplit(Table):
                     ten = group(done, task, f"{name}, {depth} {word}")
                     cells += [f"{_cell(one)}; paper {accuracy} ({size}K)", _cell(ten)]
                 lines.append(f"| {name}, {depth} | " + " | ".join(cells) + " |")
-        for row in (
-            "pdnas",
-            "random, same cost as pdnas",
-            "gcn, recipe of pdnas",
-            "gat, recipe of pdnas",
-        ):
+        for row in ROWS:
             cells = [cell for task in TASKS for cell in ("", _cell(group(done, task, row)))]
             lines.append(f"| {row}, each split | " + " | ".join(cells) + " |")
-        return "\n".join([*lines, "", *(_margin(done, task) for task in TASKS)])
+        margins = [_margin(done, task) for task in TASKS]
+        return "\n".join([*lines, "", *margins, "", *validation(done, ROWS)])
 
     def draw(self, done: Records, path: Path) -> None:
         rows = [f"jknet-{width}, {depth} layers" for width in WIDTHS for depth in DEPTHS]
-        rows += ["gcn, recipe of pdnas", "gat, recipe of pdnas", "random, same cost as pdnas"]
+        rows += reversed(ROWS)
         panels = {}
         for task in TASKS:
-            figures = {row: group(done, task, row) for row in [*rows, "pdnas"]}
+            figures = {row: group(done, task, row) for row in rows}
             panels[TASKS[task]] = [
                 (row, 100 * figure.scores.mean, 100 * figure.scores.std)
                 for row, legs in figures.items()

@@ -35,5 +35,6 @@ def dots(panels: Mapping[str, Sequence[Dot]], title: str, path: Path, *, log: bo
         ax.set_yticks(range(len(names)), names if place == 0 else [""] * len(names))
         ax.grid(axis="x", alpha=0.3)
     figure.suptitle(title)
-    with rc_context({"svg.fonttype": "none"}):  # text stays text
-        figure.savefig(path, format="svg")
+    # Text stays text, and the same dots are the same file.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "pdnas"}):
+        figure.savefig(path, format="svg", metadata={"Date": None})

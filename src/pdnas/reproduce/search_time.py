@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pdnas.job import Job
-from pdnas.reproduce.base import TABLES, TASKS, Figure, Records, Table, group
+from pdnas.reproduce.base import TABLES, TASKS, Figure, Records, Table, compared, group
 from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import SearchedWork, TableWork
 from pdnas.search.pdnas import PRESETS
@@ -14,6 +14,9 @@ PAPER = {
     "PDNAS, the paper": {"cora": 5012, "citeseer": 6044, "pubmed": 10634},
 }
 """Seconds, on the paper's hardware."""
+
+CONTROLS = ("random", "gcn", "gat")
+"""What a search is compared with."""
 
 ROWS = {
     "pdnas": "search, candidates and choice",
@@ -30,25 +33,20 @@ class SearchTime(Table):
     name = "search-time"
     split = "public"
 
-    def works(
-        self,
-        done: Records,  # noqa: ARG002
-        *,
-        quick: bool,
-        searches: int,
-    ) -> dict[str, TableWork]:
+    def works(self, done: Records, *, quick: bool, searches: int) -> dict[str, TableWork]:
         job = Job()
         if quick:
             job = Job(
                 strategy=PRESETS["default"].lasting(20), recipe=Recipe(epochs=30), candidates=2
             )
-        return {
-            f"{task}-{seed}": SearchedWork(
-                task=task, row="pdnas", seed=seed, seeds=2 if quick else 3, job=job, trials=0
-            )
-            for seed in range(searches)
-            for task in TASKS
-        }
+        works: dict[str, TableWork] = {}
+        for seed in range(searches):
+            for task in TASKS:
+                work = SearchedWork(
+                    task=task, row="pdnas", seed=seed, seeds=2 if quick else 3, job=job
+                )
+                works |= compared(done, f"{task}-{seed}", work, CONTROLS)
+        return works
 
     def markdown(self, done: Records) -> str:
         lines = ["| seconds | " + " | ".join(TASKS.values()) + " |", "|---|---|---|---|"]

@@ -1,6 +1,8 @@
 """The work that tables are made of: networks found, tuned, trained and tested on one split."""
 
+import itertools
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -10,7 +12,7 @@ from pdnas.errors import DivergedError
 from pdnas.job import Job, Watcher
 from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline
-from pdnas.runs import Record
+from pdnas.runs import Record, environment
 from pdnas.search import Problem
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
@@ -20,11 +22,16 @@ from pdnas.tuning.work import Report, TrainingOutcome, TrainingWork, Work
 
 
 class Leg(Record):
-    """A network that was chosen by validation and then tested.
+    """A network that was chosen by validation and then tested: what a piece of work comes to.
 
     Args:
-        row: What it is called.
-        architecture: What.
+        task: On what.
+        split: On which kind of split.
+        split_seed: On which of them.
+        split_sha256: Its fingerprint.
+        seed: Of the search.
+        row: What the network is called.
+        architecture: What it is.
         hidden: Its hidden size.
         parameters: Its number of weights.
         recipe: How it was trained.
@@ -36,8 +43,14 @@ class Leg(Record):
         search_seconds: Time that the choice took.
         tune_seconds: Time that the tuning of its recipe took.
         train_seconds: Time of the final trainings.
+        environment: Where it was computed, and with what.
     """
 
+    task: str
+    split: str
+    split_seed: int | None
+    split_sha256: str
+    seed: int
     row: str
     architecture: Architecture
     hidden: int
@@ -51,38 +64,23 @@ class Leg(Record):
     search_seconds: float = 0.0
     tune_seconds: float = 0.0
     train_seconds: float
-
-
-class Legs(Record):
-    """What a piece of work came to.
-
-    Args:
-        task: On what.
-        split: On which kind of split.
-        split_seed: On which of them.
-        split_sha256: Its fingerprint.
-        seed: Of the search.
-        legs: The networks.
-    """
-
-    task: str
-    split: str
-    split_seed: int | None
-    split_sha256: str
-    seed: int
-    legs: tuple[Leg, ...]
+    environment: dict[str, Any]
 
 
 class TableWork(Work):
-    """Work that ends with tested networks.
+    """Work that ends with a tested network.
 
     Args:
+        row: What the network is called.
         seed: Of the search, where there is one.
-        seeds: How many final trainings of each network.
+        seeds: How many final trainings.
+        trials: Recipes to try.
     """
 
+    row: str
     seed: int = 0
     seeds: int = 10
+    trials: int = 0
 
     def final_seeds(self) -> tuple[int, ...]:
         """None of those that chose anything."""
@@ -91,15 +89,15 @@ class TableWork(Work):
 
     def finish(
         self,
-        row: str,
         task: GraphTask,
         architecture: Architecture,
         *,
         hidden: int,
         recipe: Recipe,
         **about: Any,
-    ) -> Leg:
-        """Train with the final seeds, and test."""
+    ) -> dict[str, Any]:
+        """Tune the recipe, train with the final seeds, and test."""
+        recipe, tune_seconds = tuned(architecture, task, hidden, recipe, self.trials, self.seed)
         work = TrainingWork(
             task=self.task,
             architecture=architecture,
@@ -110,7 +108,12 @@ class TableWork(Work):
         )
         outcome = TrainingOutcome.model_validate(work.do(task, lambda _epoch, _val: False))
         return Leg(
-            row=row,
+            task=task.name,
+            split=task.split.name,
+            split_seed=task.split.seed,
+            split_sha256=task.split.sha256,
+            seed=self.seed,
+            row=self.row,
             architecture=architecture,
             hidden=hidden,
             parameters=outcome.parameters,
@@ -118,19 +121,10 @@ class TableWork(Work):
             val=tuple(training.val for training in outcome.trainings),
             test=tuple(training.test or 0.0 for training in outcome.trainings),
             seeds=self.final_seeds(),
+            tune_seconds=tune_seconds,
             train_seconds=sum(training.seconds for training in outcome.trainings),
+            environment=environment(task.graphs[0].y.device, torch.get_num_threads()),
             **about,
-        )
-
-    def legs(self, task: GraphTask, *legs: Leg) -> dict[str, Any]:
-        """The outcome of the work."""
-        return Legs(
-            task=task.name,
-            split=task.split.name,
-            split_seed=task.split.seed,
-            split_sha256=task.split.sha256,
-            seed=self.seed,
-            legs=legs,
         ).model_dump(mode="json")
 
 
@@ -138,125 +132,120 @@ class GivenWork(TableWork):
     """A network that nobody searched for, with a recipe that is tuned or as it is.
 
     Args:
-        row: What it is called.
         architecture: What.
         hidden: Its hidden size.
         recipe: How it is trained.
-        trials: Recipes to try.
     """
 
-    row: str
     architecture: Architecture
     hidden: int
     recipe: Recipe
-    trials: int = 0
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
-        task = self.on_split(task)
-        recipe, seconds = tuned(
-            self.architecture, task, self.hidden, self.recipe, self.trials, self.seed
+        return self.finish(
+            self.on_split(task), self.architecture, hidden=self.hidden, recipe=self.recipe
         )
-        leg = self.finish(
-            self.row,
-            task,
-            self.architecture,
-            hidden=self.hidden,
-            recipe=recipe,
-            tune_seconds=seconds,
-        )
-        return self.legs(task, leg)
 
 
 class SearchedWork(TableWork):
-    """A search and its controls: random search at the same cost, and given networks.
-
-    The recipe of the network found is tuned, and that of the random one with as many trials. The
-    given networks are trained with the recipe that was tuned for the network found.
+    """A search, and the network that it found.
 
     Args:
-        row: What the network found is called.
         job: The search.
-        trials: Recipes to try.
         rival: A network that the one found must not be larger than.
-        controls: ``random``, and names of baselines to train with the tuned recipe.
     """
 
-    row: str
     job: Job
-    trials: int
     rival: Baseline | None = None
-    controls: tuple[str, ...] = ("random", "gcn", "gat")
+
+    def job_on(self, task: GraphTask) -> Job:
+        """The job with its seed, and with its limit on a task."""
+        update: dict[str, int] = {"seed": self.seed}
+        if self.rival is not None:
+            limit = self.rival.architecture.parameters(task, self.rival.hidden)
+            update["max_parameters"] = limit
+        return self.job.model_copy(update=update)
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         task = self.on_split(task)
-        job = self.job.model_copy(update={"seed": self.seed})
-        if self.rival is not None:
-            limit = self.rival.architecture.parameters(task, self.rival.hidden)
-            job = job.model_copy(update={"max_parameters": limit})
+        job = self.job_on(task)
         pipeline = Pipeline(job, task, run=None, watcher=Watcher(), started=time.monotonic())
         began = time.monotonic()
         chosen = pipeline.choose()
-        search_seconds = time.monotonic() - began
-        recipe, seconds = tuned(
-            chosen.architecture, task, chosen.hidden, job.recipe, self.trials, self.seed
-        )
-        found = self.finish(
-            self.row,
+        return self.finish(
             task,
             chosen.architecture,
             hidden=chosen.hidden,
-            recipe=recipe,
+            recipe=job.recipe,
             tried=len({(t.architecture, t.hidden) for t in pipeline.progress.trials}),
             choice_val=pipeline.choice_val,
-            search_seconds=search_seconds,
-            tune_seconds=seconds,
+            search_seconds=time.monotonic() - began,
         )
-        controls = [
-            self._random(task, job, search_seconds)
-            if name == "random"
-            else self.finish(
-                f"{name}, recipe of {self.row}",
-                task,
-                BASELINES[name].architecture,
-                hidden=chosen.hidden,
-                recipe=recipe,
-            )
-            for name in self.controls
-        ]
-        return self.legs(task, found, *controls)
 
-    def _random(self, task: GraphTask, job: Job, budget: float) -> Leg:
-        """The best of as many random architectures as are trained in the time of the search."""
-        shapes = [(blocks, hidden) for blocks in job.blocks for hidden in job.hidden]
+
+class RandomWork(SearchedWork):
+    """The best of as many random architectures as are trained in the time of a search.
+
+    Args:
+        seconds: That time.
+    """
+
+    seconds: float
+
+    def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
+        task = self.on_split(task)
+        job = self.job_on(task)
         problems = [
             Problem(task, job.space, blocks, hidden, job.recipe, job.max_parameters)
-            for blocks, hidden in shapes
+            for blocks, hidden in itertools.product(job.blocks, job.hidden)
         ]
         generator = torch.Generator().manual_seed(job.seed)
         best: tuple[float, Architecture, int] | None = None
         tried, began = 0, time.monotonic()
-        while best is None or time.monotonic() - began < budget:
+        while best is None or time.monotonic() - began < self.seconds:
             problem = problems[tried % len(problems)]
             architecture = problem.sample(generator)
             val = _validation(architecture, task, problem.hidden, job)
             tried += 1
-            in_time = time.monotonic() - began <= budget
+            in_time = time.monotonic() - began <= self.seconds
             if best is None or (in_time and val > best[0]):
                 best = (val, architecture, problem.hidden)
-        seconds = time.monotonic() - began
         val, architecture, hidden = best
-        recipe, tune_seconds = tuned(architecture, task, hidden, job.recipe, self.trials, self.seed)
         return self.finish(
-            f"random, same cost as {self.row}",
             task,
             architecture,
             hidden=hidden,
-            recipe=recipe,
+            recipe=job.recipe,
             tried=tried,
             choice_val=val,
-            search_seconds=seconds,
-            tune_seconds=tune_seconds,
+            search_seconds=time.monotonic() - began,
         )
+
+
+def controls(work: SearchedWork, found: Leg, names: Iterable[str]) -> dict[str, TableWork]:
+    """What a search is compared with, by name, when it is done.
+
+    Args:
+        work: The search.
+        found: What it came to.
+        names: ``random``, for random search in the same time with as many trials of a recipe, and
+            baselines, which are trained with the recipe that was tuned for the network found.
+    """
+    where = work.model_dump(include={"task", "split_seed", "seed", "seeds"})
+    made: dict[str, TableWork] = {}
+    for name in names:
+        if name == "random":
+            row = f"random, same cost as {work.row}"
+            made[name] = RandomWork(**{**dict(work), "row": row}, seconds=found.search_seconds)
+        else:
+            made[name] = GivenWork(
+                **where,
+                row=f"{name}, recipe of {work.row}",
+                architecture=BASELINES[name].architecture,
+                hidden=found.hidden,
+                recipe=found.recipe,
+            )
+    return made
 
 
 def tuned(
