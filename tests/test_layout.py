@@ -12,7 +12,7 @@ TESTS = ROOT / "tests"
 
 ORDER = (
     {"errors"},
-    {"registry"},
+    {"registry", "toml"},
     {"ops"},
     {"architecture", "tasks"},
     {"space", "models"},

@@ -1,7 +1,6 @@
 """Sets of architectures to search in."""
 
 import math
-import tomllib
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +20,7 @@ from pdnas.errors import ArchitectureError, PdnasError, first_complaint
 from pdnas.ops import ATTENTIONS, SLOTS
 from pdnas.ops.attention import Normalization
 from pdnas.registry import Registry, unknown
+from pdnas.toml import read_toml
 
 MAX_BLOCKS = 100
 """More than anyone stacks, and few enough for the number of architectures to be written down."""
@@ -172,17 +172,7 @@ class SearchSpace(BaseModel):
 
         Without a name it is called as the file is.
         """
-        try:
-            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ArchitectureError(
-                f"The space '{path}' cannot be read ({error.strerror}); check the path."
-            ) from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-            raise ArchitectureError(
-                f"The space '{path}' is not valid TOML: {error}; correct it, for example: "
-                'attention = ["gcn", "gat"].'
-            ) from None
+        values = read_toml(path, "space", 'attention = ["gcn", "gat"]', ArchitectureError)
         unknown_keys = sorted(set(values) - set(cls.model_fields))
         if unknown_keys:
             raise ArchitectureError(

@@ -1,6 +1,7 @@
 """``pdnas tune`` from end to end, what each of its flags does, and how it goes on."""
 
 import io
+import itertools
 import json
 import multiprocessing
 import re
@@ -19,6 +20,7 @@ from tests.conftest import Here
 from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.cli.tune import TuneSettings, TuningProgress
+from pdnas.errors import DivergedError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import JOURNAL, LOCK, RunDirectory, load_run
@@ -30,6 +32,7 @@ from pdnas.training import RECIPES, Recipe
 from pdnas.tuning import Tuning, local
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.study import RecipeStudy, Row
+from pdnas.tuning.work import TrainingWork
 
 Program = Callable[..., CompletedProcess[str]]
 
@@ -283,6 +286,7 @@ def test_a_tuning_ends_with_a_table_and_the_recipe(pdnas: Program, tiny: Path) -
     assert run.name.startswith("tune-tiny-")
     last = done.stdout.splitlines()[-1]
     assert last == f"recipe: {run / 'recipe.toml'}; use it with --recipe in search and train"
+    assert done.stdout.splitlines()[-2] == "recipes tried: 4 done"
     told = re.findall(r"^recipes (\d)/4: (\d) done \d+\.\d\d %", done.stderr, flags=re.M)
     assert told == [("1", "0"), ("2", "1"), ("3", "2"), ("4", "3")]
     assert {path.name for path in run.iterdir()} - {LOCK} == {
@@ -395,6 +399,24 @@ def test_the_same_command_goes_on_where_it_stopped(
 
 
 @pytest.mark.usefixtures("_here")
+def test_a_failed_trial_is_spoken_of_at_the_end(
+    pdnas: Program, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    do, calls = TrainingWork.do, itertools.count()
+
+    def fail_once(self: TrainingWork, *arguments: Any) -> dict[str, Any]:
+        if next(calls) == 1:
+            raise DivergedError("The loss is no longer finite.")
+        return do(self, *arguments)
+
+    monkeypatch.setattr(TrainingWork, "do", fail_once)
+    done = pdnas("tune", tiny, *GIVEN)
+    assert done.returncode == 0
+    said = done.stdout.splitlines()[-2]
+    assert said == "recipes tried: 2 done, 1 failed (The loss is no longer finite.)"
+
+
+@pytest.mark.usefixtures("_here")
 def test_more_trials_are_added_and_a_finished_tuning_says_the_same_again(
     pdnas: Program, tiny: Path
 ) -> None:
@@ -414,25 +436,25 @@ def test_more_trials_are_added_and_a_finished_tuning_says_the_same_again(
 
 @pytest.mark.usefixtures("_here")
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "other"),
     [
-        ["--seeds", "3"],
-        ["--lr", "0.5"],
-        ["--fields", "lr"],
-        ["--architecture", "gat"],
-        ["--device", "cpu"],
-        ["--split", "random"],
+        (["--seeds", "3"], "seeds was 2 and is 3"),
+        (["--lr", "0.5"], "lr was 0.01 and is 0.5"),
+        (["--fields", "lr"], "another fields"),
+        (["--architecture", "gat"], "another architecture"),
+        (["--device", "cpu"], "device was auto and is cpu"),
+        (["--split", "random"], "split was None and is random"),
     ],
-    ids=lambda flags: flags[0],
+    ids=lambda given: given[0] if isinstance(given, list) else "",
 )
 def test_other_settings_in_the_same_run_are_refused(
-    pdnas: Program, tiny: Path, flags: list[str]
+    pdnas: Program, tiny: Path, flags: list[str], other: str
 ) -> None:
     command = ["tune", tiny, *GIVEN, "--trials", "0", "--run-dir", "run"]
     assert pdnas(*command, "--quiet").returncode == 0
     files = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     said = one_sentence(pdnas(*command, *flags))
-    assert said.startswith("The run 'run' is of another command or was begun with other settings")
+    assert said.startswith(f"The run 'run' was begun with other settings: {other}; repeat them, ")
     assert files == {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
 
 
@@ -441,7 +463,7 @@ def test_the_run_of_another_command_is_refused(pdnas: Program, tiny: Path) -> No
     train = ["train", "gcn", tiny, "--epochs", "1", "--run-dir", "run", "--quiet"]
     assert pdnas(*train).returncode == 0
     said = one_sentence(pdnas("tune", tiny, *GIVEN, "--run-dir", "run"))
-    assert "is of another command" in said
+    assert "is of another command, pdnas train; give another --run-dir." in said
 
 
 @pytest.mark.usefixtures("_here")

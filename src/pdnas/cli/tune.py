@@ -3,6 +3,8 @@
 import json
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -48,6 +50,9 @@ SHOWN = 12
 
 REFRESH = 0.25
 """Seconds between two pictures."""
+
+SHORT = 40
+"""Characters of a value that a sentence has room for."""
 
 SEARCHES = ("space", "preset", "blocks", "max_parameters", "candidates", "designs", "mutations")
 """Flags that say how networks are searched for."""
@@ -193,25 +198,43 @@ class Command:
         if place is None or not (Path(place) / SETTINGS).is_file():
             return None
         run = RunDirectory.open(place)
-        if run.read_record(SETTINGS, AnySettings).command == "tune":
-            before = run.read_record(SETTINGS, TuneSettings)
-            if _same_study(before, settings):
-                run.write_json(SETTINGS, settings)
-                return run
-        raise RunError(
-            f"The run '{run.path}' is of another command or was begun with other settings; repeat "
-            f"them, go on with it as it is (pdnas resume {run.path}), or give another --run-dir."
-        )
+        command = run.read_record(SETTINGS, AnySettings).command
+        if command != "tune":
+            raise RunError(
+                f"The run '{run.path}' is of another command, pdnas {command}; give another "
+                "--run-dir."
+            )
+        other = _difference(run.read_record(SETTINGS, TuneSettings), settings)
+        if other is not None:
+            raise RunError(
+                f"The run '{run.path}' was begun with other settings: {other}; repeat them, go on "
+                f"with it as it is (pdnas resume {run.path}), or give another --run-dir."
+            )
+        run.write_json(SETTINGS, settings)
+        return run
 
 
-def _same_study(before: TuneSettings, now: TuneSettings) -> bool:
-    """Whether the trials of one belong to the other."""
-    free = {"trials": now.tuning.trials}
-    return (
-        before.tuning.model_copy(update=free) == now.tuning
-        and before.task == now.task
-        and before.device.device == now.device.device
-    )
+def _difference(before: TuneSettings, now: TuneSettings) -> str | None:
+    """The first setting by which the trials of one do not belong to the other."""
+    for old, new in zip(_decisive(before), _decisive(now), strict=True):
+        for name in {**old, **new}:
+            values = [str(part.get(name)) for part in (old, new)]
+            if old.get(name) != new.get(name):
+                short = max(map(len, values)) <= SHORT
+                return f"{name} was {values[0]} and is {values[1]}" if short else f"another {name}"
+    return None
+
+
+def _decisive(settings: TuneSettings) -> Iterator[dict[str, Any]]:
+    """What decides the trials, part by part; more trials, and other workers, are welcome."""
+    values = settings.model_dump(mode="json")
+    tuning, job = values["tuning"], values["tuning"].pop("search")
+    del tuning["trials"]
+    yield tuning
+    yield {"device": values["device"]["device"]}
+    yield values["task"]
+    yield job.pop("recipe")
+    yield job
 
 
 def execute(
@@ -246,6 +269,8 @@ def execute(
         print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
     elif not output.quiet:
         show(settings.name, result, run.path)
+        for line in progress.summary():
+            print(line)
         print(f"recipe: {run.path / RECIPE}; use it with --recipe in search and train")
     return 0
 
@@ -264,6 +289,7 @@ class TuningProgress(TuningWatcher):
         self._bar = TrainingProgress(tuning.search.seeds, tuning.search.recipe.epochs, quiet=quiet)
         self._what, self._wanted, self._shown = "", 0, 0.0
         self._told: set[int] = set()
+        self._rows: dict[str, list[Row]] = {}
         self._finals = False
 
     def __enter__(self) -> "TuningProgress":
@@ -290,7 +316,7 @@ class TuningProgress(TuningWatcher):
     def changed(self, study: Study) -> None:
         if self._quiet:
             return
-        rows = study.rows()
+        self._rows[self._what] = rows = study.rows()
         if not self._terminal:
             for row in rows:
                 if row.state != "running" and row.number not in self._told:
@@ -308,6 +334,14 @@ class TuningProgress(TuningWatcher):
             self._bar.__enter__()
             self._finals = True
         self._bar.show(number, epoch)
+
+    def summary(self) -> Iterator[str]:
+        """What became of the trials, a line for each study, and why the first of them failed."""
+        for what, rows in self._rows.items():
+            states = Counter(row.state for row in rows)
+            reason = next((f" ({row.reason})" for row in rows if row.state == "failed"), "")
+            counts = ", ".join(f"{count} {state}" for state, count in states.items())
+            yield f"{what} tried: {counts}{reason}"
 
     def _table(self, rows: list[Row]) -> Table:
         """The best trials and those under way."""

@@ -1,7 +1,6 @@
 """How weights are trained: one frozen settings object, and the recipes that have a name."""
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from torch import nn
 
 from pdnas.errors import RecipeError, first_complaint
 from pdnas.registry import Registry, unknown
+from pdnas.toml import read_toml
 
 
 class Recipe(BaseModel):
@@ -104,17 +104,7 @@ class Recipe(BaseModel):
     @classmethod
     def load(cls, path: str | Path) -> "Recipe":
         """Read a TOML file whose keys are the fields; what it does not name keeps its default."""
-        try:
-            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise RecipeError(
-                f"The recipe '{path}' cannot be read ({error.strerror}); check the path."
-            ) from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-            raise RecipeError(
-                f"The recipe '{path}' is not valid TOML: {error}; correct it, for example: "
-                "lr = 0.01."
-            ) from None
+        values = read_toml(path, "recipe", "lr = 0.01", RecipeError)
         return _validated(values, f"The recipe '{path}'")
 
 
