@@ -77,8 +77,9 @@ def test_two_spaces_are_searched_with_their_controls() -> None:
         assert (work.task, work.seed, work.row) == (task, int(seed), f"pdnas, {space} space")
         assert work.job.space == SPACES[space]
         start = {"paper": "consistency-deep", "extended": "consistency"}[space]
-        assert work.job.recipe == RECIPES[start]
-        assert (work.seeds, work.trials) == (10, 20)
+        assert work.job.recipe == RECIPES[start].changed(patience=100)
+        assert work.patience == RECIPES[start].patience == 200
+        assert (work.seeds, work.trials) == (10, 16)
     for key, each in given.items():
         task, name = key.split("-")
         baseline = BASELINES[name]

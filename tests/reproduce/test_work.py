@@ -160,6 +160,30 @@ def test_the_tuned_recipe_is_the_one_that_is_trained(
     assert (leg.recipe, leg.val, leg.test) == (found, same.val, same.test)
 
 
+@pytest.mark.parametrize("kind", ["searched", "random"])
+def test_final_trainings_may_be_more_patient(
+    request: pytest.FixtureRequest,
+    tiny_task: GraphTask,
+    tiny_job: Job,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    monkeypatch.setattr(work, "_validation", tick(clock, 5.0, lambda: 0.5))
+    asked: list[Recipe] = []
+    do = trainings.TrainingWork.do
+
+    def spy(self: trainings.TrainingWork, *arguments: Any) -> dict[str, Any]:
+        asked.append(self.recipe)
+        return do(self, *arguments)
+
+    monkeypatch.setattr(trainings.TrainingWork, "do", spy)
+    leg = done(request.getfixturevalue(kind)(trials=1, patience=7), tiny_task)
+    patient = tiny_job.recipe.changed(patience=7)
+    assert asked == [tiny_job.recipe, tiny_job.recipe, patient]
+    assert leg.recipe == patient
+
+
 def test_without_trials_a_recipe_stays_as_it_is(tiny_task: GraphTask) -> None:
     assert tuned(MINE, tiny_task, 4, Recipe(lr=0.5), 0, 0) == (Recipe(lr=0.5), 0.0)
 

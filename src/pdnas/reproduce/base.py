@@ -203,12 +203,11 @@ def group(done: Records, task: str, row: str) -> list[Leg]:
 def compared(
     done: Records, key: str, work: SearchedWork, names: Sequence[str]
 ) -> dict[str, TableWork]:
-    """A search by its key and, as soon as it is done, what it is compared with."""
-    made: dict[str, TableWork] = {key: work}
-    if key in done:
-        for name, control in controls(work, done[key], names).items():
-            made[f"{key}-{name}"] = control
-    return made
+    """What a search is compared with, by key, as soon as it is done."""
+    if key not in done:
+        return {}
+    made = controls(work, done[key], names)
+    return {f"{key}-{name}": control for name, control in made.items()}
 
 
 def validation(done: Records, rows: Sequence[str]) -> list[str]:

@@ -167,7 +167,8 @@ class CitationSplit(Table):
                     job=_job(best, recipes["pdnas"], quick=quick),
                     rival=_rival(best),
                 )
-                works |= compared(done, f"{task}-pdnas-split-{split}", work, CONTROLS)
+                key = f"{task}-pdnas-split-{split}"
+                works |= {key: work, **compared(done, key, work, CONTROLS)}
         return works
 
     def _tuned(self, task: str, *, quick: bool) -> dict[str, TableWork]:

@@ -45,7 +45,8 @@ class SearchTime(Table):
                 work = SearchedWork(
                     task=task, row="pdnas", seed=seed, seeds=2 if quick else 3, job=job
                 )
-                works |= compared(done, f"{task}-{seed}", work, CONTROLS)
+                key = f"{task}-{seed}"
+                works |= {key: work, **compared(done, key, work, CONTROLS)}
         return works
 
     def markdown(self, done: Records) -> str:

@@ -75,12 +75,14 @@ class TableWork(Work):
         seed: Of the search, where there is one.
         seeds: How many final trainings.
         trials: Recipes to try.
+        patience: Of the final trainings; none: as the recipe has it.
     """
 
     row: str
     seed: int = 0
     seeds: int = 10
     trials: int = 0
+    patience: int | None = None
 
     def final_seeds(self) -> tuple[int, ...]:
         """None of those that chose anything."""
@@ -98,6 +100,8 @@ class TableWork(Work):
     ) -> dict[str, Any]:
         """Tune the recipe, train with the final seeds, and test."""
         recipe, tune_seconds = tuned(architecture, task, hidden, recipe, self.trials, self.seed)
+        if self.patience is not None:
+            recipe = recipe.changed(patience=self.patience)
         work = TrainingWork(
             task=self.task,
             architecture=architecture,
