@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -210,15 +210,25 @@ def compared(
     return {f"{key}-{name}": control for name, control in made.items()}
 
 
-def validation(done: Records, rows: Sequence[str]) -> list[str]:
-    """A table of what was reached on validation, by which everything is chosen."""
-    lines = ["| validation in % | " + " | ".join(TASKS.values()) + " |", "|---|---|---|---|"]
+def rows_of(done: Records, rows: Iterable[str], cell: Callable[[Figure], str]) -> list[str]:
+    """A line of a Markdown table for each row of which something is done, a cell for each task."""
+    lines = []
     for row in rows:
         groups = [group(done, task, row) for task in TASKS]
         if any(groups):
-            cells = [str(Figure.of(legs).val) if legs else "-" for legs in groups]
+            cells = [cell(Figure.of(legs)) if legs else "-" for legs in groups]
             lines.append(f"| {row} | " + " | ".join(cells) + " |")
     return lines
+
+
+def heading(what: str) -> list[str]:
+    """The first two lines of a Markdown table with a column for each task."""
+    return [f"| {what} | " + " | ".join(TASKS.values()) + " |", "|---" * (len(TASKS) + 1) + "|"]
+
+
+def validation(done: Records, rows: Iterable[str]) -> list[str]:
+    """A table of what was reached on validation, by which everything is chosen."""
+    return [*heading("validation in %"), *rows_of(done, rows, lambda figure: str(figure.val))]
 
 
 def _first(split: str) -> int | None:

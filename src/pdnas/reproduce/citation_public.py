@@ -12,6 +12,8 @@ from pdnas.reproduce.base import (
     Table,
     compared,
     group,
+    heading,
+    rows_of,
     validation,
 )
 from pdnas.reproduce.picture import dots
@@ -102,16 +104,11 @@ class CitationPublic(Table):
         return works
 
     def markdown(self, done: Records) -> str:
-        lines = ["| test accuracy in % | " + " | ".join(TASKS.values()) + " |", "|---|---|---|---|"]
+        lines = heading("test accuracy in %")
         for row, figures in PAPER.items():
             cells = [f"{figures[task][0]} ± {figures[task][1]}" for task in TASKS]
             lines.append(f"| {row} | " + " | ".join(cells) + " |")
-        for row in ROWS:
-            groups = [group(done, task, row) for task in TASKS]
-            if any(groups):
-                cells = [str(Figure.of(legs)) if legs else "-" for legs in groups]
-                lines.append(f"| {row} | " + " | ".join(cells) + " |")
-        return "\n".join([*lines, "", *_notes(done)])
+        return "\n".join([*lines, *rows_of(done, ROWS, str), "", *_notes(done)])
 
     def draw(self, done: Records, path: Path) -> None:
         series = {row: {task: group(done, task, row) for task in TASKS} for row in ROWS}
@@ -148,26 +145,19 @@ def _job(space: str, *, quick: bool) -> Job:
 
 def _notes(done: Records) -> list[str]:
     """How the figures came about, and what they cost."""
-    lines = [
+    return [
         "Mean ± standard deviation of all final trainings, [95 % interval: of the searches' means "
         "where there are several, else of the trainings], (parameters). Everything is chosen by "
         "validation; test is read once for each final training. `recipe of` rows are trained with "
         "the recipe that was tuned for that network.",
         "",
-        "| seconds: choice, tuning, one training | " + " | ".join(TASKS.values()) + " |",
-        "|---|---|---|---|",
+        *heading("seconds: choice, tuning, one training"),
+        *rows_of(done, ROWS, _seconds),
+        "",
+        *validation(done, ROWS),
     ]
-    for row in ROWS:
-        groups = [group(done, task, row) for task in TASKS]
-        if any(groups):
-            cells = []
-            for legs in groups:
-                figure = Figure.of(legs) if legs else None
-                cells.append(
-                    f"{figure.choose_seconds:.0f}, {figure.tune_seconds:.0f}, "
-                    f"{figure.train_seconds:.1f}"
-                    if figure
-                    else "-"
-                )
-            lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    return [*lines, "", *validation(done, ROWS)]
+
+
+def _seconds(figure: Figure) -> str:
+    times = figure.choose_seconds, figure.tune_seconds
+    return ", ".join([*(f"{time:.0f}" for time in times), f"{figure.train_seconds:.1f}"])

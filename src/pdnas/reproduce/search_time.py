@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pdnas.job import Job
-from pdnas.reproduce.base import TABLES, TASKS, Figure, Records, Table, compared, group
+from pdnas.reproduce.base import TABLES, TASKS, Figure, Records, Table, compared, group, heading
 from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import SearchedWork, TableWork
 from pdnas.search.pdnas import PRESETS
@@ -50,14 +50,10 @@ class SearchTime(Table):
         return works
 
     def markdown(self, done: Records) -> str:
-        lines = ["| seconds | " + " | ".join(TASKS.values()) + " |", "|---|---|---|---|"]
+        lines = heading("seconds")
         for row, seconds in PAPER.items():
             lines.append(f"| {row} | " + " | ".join(str(seconds[task]) for task in TASKS) + " |")
-        accuracy = [
-            "",
-            "| validation, test in % | " + " | ".join(TASKS.values()) + " |",
-            "|---|---|---|---|",
-        ]
+        accuracy = ["", *heading("validation, test in %")]
         for row, about in ROWS.items():
             times, scores = [], []
             for task in TASKS:
