@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from pdnas.architecture import BlockSpec
-from pdnas.ops import SLOTS, Adjacency, Dims, Features, Op
+from pdnas.ops import SLOTS, Adjacency, BlockInput, Dims, Op
 from pdnas.ops.aggregation import Aggregation
 from pdnas.ops.attention import Attention, Normalization
 from pdnas.ops.combine import Combine
@@ -98,7 +98,7 @@ class GraphBlock(nn.Module):
             attention_dropout=attention_dropout,
         )
 
-    def forward(self, x: Features, graph: Adjacency, factors: Factors = UNSCALED) -> Tensor:
+    def forward(self, x: BlockInput, graph: Adjacency, factors: Factors = UNSCALED) -> Tensor:
         """``[N, I] -> [N, O]``."""
         if self.combine.self_loops:
             graph = graph.with_self_loops
@@ -107,6 +107,10 @@ class GraphBlock(nn.Module):
         combined = _scaled(self.combine(messages, transformed, x), factors.combined)
         shifted = combined if self.bias is None else combined + self.bias
         return _scaled(self.activation(self.norm(shifted)), factors.output)
+
+    def input_weights(self) -> list[nn.Parameter]:
+        """The maps that this block's input is multiplied with."""
+        return [*self.transform.input_weights(), *self.combine.input_weights()]
 
     def _gather(self, transformed: Tensor, graph: Adjacency, factor: Tensor | None) -> Tensor:
         """What arrives at each node, ``[N, O] -> [N, O]``."""

@@ -10,7 +10,7 @@ from pdnas.errors import TaskError
 from pdnas.models.block import UNSCALED, Factors, GraphBlock
 from pdnas.ops.adjacency import Adjacency, check_edges
 from pdnas.ops.base import glorot_
-from pdnas.ops.features import Features, SparseFeatures, dropout
+from pdnas.ops.features import BlockInput, Features, SparseFeatures, WeightedFeatures, dropout
 
 
 class GraphNetwork(nn.Module):
@@ -31,6 +31,7 @@ class GraphNetwork(nn.Module):
         input_dropout: Rate for the raw features.
         dropout: Rate for what flows between blocks.
         attention_dropout: Rate for learned attention.
+        feature_weights: Whether each raw feature has a weight of its own, until they are folded.
         blocks: Ready ones, whose weights are used instead of fresh ones; a supernet lends them.
         shortcuts: The same for the maps of the open gates.
     """
@@ -44,6 +45,7 @@ class GraphNetwork(nn.Module):
         input_dropout: float = 0.0,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
+        feature_weights: bool = False,
         blocks: Sequence[GraphBlock] | None = None,
         shortcuts: Mapping[tuple[int, int], nn.Parameter] | None = None,
     ) -> None:
@@ -53,6 +55,9 @@ class GraphNetwork(nn.Module):
         self.input_dropout = input_dropout
         self.dropout = dropout
         self.in_channels = task.in_channels
+        self.feature_weights: nn.Parameter | None = None
+        if feature_weights:
+            self.feature_weights = nn.Parameter(torch.ones(task.in_channels))
         widths = architecture.widths(task, hidden)
         if blocks is None:
             blocks = [
@@ -103,11 +108,15 @@ class GraphNetwork(nn.Module):
         if isinstance(graph, Tensor):
             check_edges(graph, "the graph", x.shape[0])
             graph = Adjacency.from_edge_index(graph, x.shape[0])
-        block_inputs: list[Features] = []
+        block_inputs: list[BlockInput] = []
         flow: Features = x
         for j, block in enumerate(self.blocks):
             rate = self.dropout if j else self.input_dropout
-            block_inputs.append(dropout(flow, rate, self.training))
+            dropped = dropout(flow, rate, self.training)
+            if j == 0 and self.feature_weights is not None:
+                block_inputs.append(WeightedFeatures(dropped, self.feature_weights))
+            else:
+                block_inputs.append(dropped)
             scale = UNSCALED if factors is None else factors[j]
             routed_output: Tensor = block(block_inputs[j], graph, scale)
             for i in range(j + 1):
@@ -118,6 +127,18 @@ class GraphNetwork(nn.Module):
                     routed_output = routed_output + block_inputs[i] @ weight
             flow = routed_output
         return routed_output
+
+    @torch.no_grad()
+    def fold_feature_weights(self) -> None:
+        """Multiply the feature weights into the maps that read features; logits stay the same."""
+        if self.feature_weights is None:
+            return
+        shortcuts = [self.shortcuts[_key(i, j)] for i, j in self.architecture.gates if i == 0]
+        first = self.blocks[0]
+        assert isinstance(first, GraphBlock)
+        for weight in [*first.input_weights(), *shortcuts]:
+            weight.mul_(self.feature_weights.unsqueeze(1))
+        self.feature_weights = None
 
 
 def _key(i: int, j: int) -> str:

@@ -10,7 +10,7 @@ from pdnas.ops.aggregation import AGGREGATIONS
 from pdnas.ops.attention import ATTENTIONS
 from pdnas.ops.base import Dims, Op
 from pdnas.ops.combine import COMBINES
-from pdnas.ops.features import Features, SparseFeatures
+from pdnas.ops.features import BlockInput, Features, SparseFeatures
 from pdnas.ops.heads import HEADS
 from pdnas.ops.norm import NORMS
 from pdnas.ops.propagation import PROPAGATIONS
@@ -42,6 +42,7 @@ __all__ = [
     "SLOTS",
     "TRANSFORMS",
     "Adjacency",
+    "BlockInput",
     "Dims",
     "Features",
     "Op",

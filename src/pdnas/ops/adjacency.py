@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pdnas.errors import TaskError
-from pdnas.ops.csr import Csr, Permute, csr_inner, csr_matmul, csr_max
+from pdnas.ops.csr import Csr, Permute, csr_inner, csr_matmul, csr_max, take_rows
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -236,7 +236,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, index: Tensor, edges_by_node: Csr, x: Tensor) -> Tensor:
         ctx.edges_by_node = edges_by_node
-        return x.index_select(0, index)
+        return take_rows(x, index)
 
     @staticmethod
     @once_differentiable
@@ -251,8 +251,8 @@ class _EdgeSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, graph: Adjacency, scores: Tensor) -> Tensor:
         largest = torch.segment_reduce(scores, "max", offsets=graph.first_edges, axis=0)
-        weights = (scores - largest.index_select(0, graph.targets)).exp_()
-        weights /= graph.sum_edges(weights).index_select(0, graph.targets)
+        weights = (scores - take_rows(largest, graph.targets)).exp_()
+        weights /= take_rows(graph.sum_edges(weights), graph.targets)
         ctx.graph = graph
         ctx.save_for_backward(weights)
         return weights
@@ -262,5 +262,5 @@ class _EdgeSoftmax(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         graph, (weights,) = ctx.graph, ctx.saved_tensors
         grad = grad * weights
-        total = graph.sum_edges(grad).index_select(0, graph.targets)
+        total = take_rows(graph.sum_edges(grad), graph.targets)
         return None, grad - weights * total

@@ -1,7 +1,7 @@
 """What all ops share: they state the shapes of their weights once."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -52,8 +52,12 @@ class Op(nn.Module):
 
     def __init__(self, dims: Dims) -> None:
         super().__init__()
+        wider = self.shapes(replace(dims, in_channels=dims.in_channels + 1))
+        self._reading: list[str] = []
         for name, shape in self.shapes(dims).items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+            if shape != wider[name]:
+                self._reading.append(name)
         self.reset_parameters()
 
     @classmethod
@@ -65,6 +69,10 @@ class Op(nn.Module):
     def num_parameters(cls, dims: Dims) -> int:
         """Number of weights, without making them."""
         return sum(math.prod(shape) for shape in cls.shapes(dims).values())
+
+    def input_weights(self) -> list[nn.Parameter]:
+        """The maps that the block's input is multiplied with: those as high as it is wide."""
+        return [self.get_parameter(name) for name in self._reading]
 
     def reset_parameters(self) -> None:
         for weight in self.parameters(recurse=False):

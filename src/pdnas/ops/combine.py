@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pdnas.ops.base import Dims, Op
-from pdnas.ops.features import Features
+from pdnas.ops.features import BlockInput
 from pdnas.registry import Registry
 
 
@@ -28,7 +28,7 @@ COMBINES: Registry[str, type[Combine]] = Registry("combine")
 class AddCombine(Combine):
     """``e + f``."""
 
-    def forward(self, messages: Tensor, transformed: Tensor, x: Features) -> Tensor:
+    def forward(self, messages: Tensor, transformed: Tensor, x: BlockInput) -> Tensor:
         return messages + transformed
 
 
@@ -44,7 +44,7 @@ class ConcatMlpCombine(Combine):
         out = dims.out_channels
         return {"weight_1": (2 * out, out), "weight_2": (out, out)}
 
-    def forward(self, messages: Tensor, transformed: Tensor, x: Features) -> Tensor:
+    def forward(self, messages: Tensor, transformed: Tensor, x: BlockInput) -> Tensor:
         both = torch.cat([messages, transformed], dim=1)
         return (both @ self.weight_1).relu() @ self.weight_2
 
@@ -55,7 +55,7 @@ class NoCombine(Combine):
 
     self_loops = True
 
-    def forward(self, messages: Tensor, transformed: Tensor, x: Features) -> Tensor:
+    def forward(self, messages: Tensor, transformed: Tensor, x: BlockInput) -> Tensor:
         return messages
 
 
@@ -69,5 +69,5 @@ class RootCombine(Combine):
     def shapes(cls, dims: Dims) -> dict[str, tuple[int, ...]]:
         return {"weight": (dims.in_channels, dims.out_channels)}
 
-    def forward(self, messages: Tensor, transformed: Tensor, x: Features) -> Tensor:
+    def forward(self, messages: Tensor, transformed: Tensor, x: BlockInput) -> Tensor:
         return messages + x @ self.weight

@@ -73,6 +73,32 @@ class SparseFeatures:
 Features: TypeAlias = Tensor | SparseFeatures
 
 
+@dataclass(frozen=True)
+class WeightedFeatures:
+    """Features of which each has a weight of its own, ``x diag(w)``.
+
+    All that it knows is a product, in which the smaller of the two matrices is the one weighted.
+
+    Args:
+        features: ``x``, ``[N, F]``.
+        weights: ``w``, ``[F]``.
+    """
+
+    features: Features
+    weights: Tensor
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.features.shape
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        return self.features @ (self.weights.unsqueeze(1) * weight)
+
+
+BlockInput: TypeAlias = Features | WeightedFeatures
+"""What a block reads: raw features or another block's output; a product is all that is asked."""
+
+
 def compact(x: Tensor) -> Features:
     """Features in the faster of the two forms, by their density."""
     if x.layout == torch.strided and int(torch.count_nonzero(x)) >= SPARSE_BELOW * x.numel():

@@ -7,7 +7,7 @@ multiplies its result with a factor where there is one: by way of its last weigh
 from torch import Tensor, nn
 
 from pdnas.ops.base import Dims, Op
-from pdnas.ops.features import Features
+from pdnas.ops.features import BlockInput
 from pdnas.registry import Registry
 
 TRANSFORMS: Registry[int, type[Op]] = Registry("expansion")
@@ -23,7 +23,7 @@ class LinearTransform(Op):
     def shapes(cls, dims: Dims) -> dict[str, tuple[int, ...]]:
         return {"weight": (dims.in_channels, dims.out_channels)}
 
-    def forward(self, x: Features, factor: Tensor | None = None) -> Tensor:
+    def forward(self, x: BlockInput, factor: Tensor | None = None) -> Tensor:
         return x @ _times(self.weight, factor)
 
 
@@ -45,7 +45,7 @@ class ExpandingTransform(Op):
         inner = dims.expansion * dims.hidden
         return {"weight_1": (dims.in_channels, inner), "weight_2": (inner, dims.out_channels)}
 
-    def forward(self, x: Features, factor: Tensor | None = None) -> Tensor:
+    def forward(self, x: BlockInput, factor: Tensor | None = None) -> Tensor:
         return (x @ self.weight_1).relu_() @ _times(self.weight_2, factor)
 
 

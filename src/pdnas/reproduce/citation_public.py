@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pdnas.architecture import Architecture, BlockSpec
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.reproduce.base import (
@@ -45,8 +46,24 @@ PAPER = {
 CONTROLS = {"extended": ("gcn", "gat", "grand", "random"), "paper": ("random",)}
 """What the searches of each space are compared with."""
 
-STARTS = {"paper": "consistency-deep", "extended": "consistency"}
-"""The recipe that candidates of each space are trained with, and that tuning begins from."""
+PLAIN = {
+    "paper": Architecture(
+        blocks=(
+            BlockSpec(expansion=1, attention="gcn", activation="relu"),
+            BlockSpec(expansion=1, attention="gcn"),
+        )
+    ),
+    "extended": BASELINES["grand"].architecture,
+}
+"""A network of each space that nobody searched for; searches begin with its tuned recipe."""
+
+STARTS = {"paper": "plain, tuned, paper space", "extended": "grand, tuned"}
+"""Its row in the table."""
+
+START = RECIPES["consistency"]
+"""The recipe that its tuning begins with."""
+
+QUICK = Recipe(epochs=30)
 
 PATIENCE = 100
 """Of the trainings that choose a network and its recipe; the final ones have more."""
@@ -54,8 +71,10 @@ PATIENCE = 100
 ROWS = (
     "gcn",
     "gat",
+    "plain, tuned, paper space",
     "random, same cost as pdnas, paper space",
     "pdnas, paper space",
+    "grand, tuned",
     "gcn, recipe of pdnas, extended space",
     "gat, recipe of pdnas, extended space",
     "grand, recipe of pdnas, extended space",
@@ -66,39 +85,56 @@ ROWS = (
 
 @TABLES.register("citation-public")
 class CitationPublic(Table):
-    """GCN and GAT with their own recipes, and searches in two spaces with their controls."""
+    """GCN and GAT with their own recipes, and searches in two spaces with their controls.
+
+    In each space the recipe of a plain network is tuned first; candidates are trained with it, and
+    the tuning of what is found begins with it.
+    """
 
     name = "citation-public"
     split = "public"
 
     def works(self, done: Records, *, quick: bool, searches: int) -> dict[str, TableWork]:
-        seeds, trials = (2, 1) if quick else (10, 16)
-        searched = {
-            f"{task}-{space}-{seed}": SearchedWork(
-                task=task,
-                row=f"pdnas, {space} space",
-                seed=seed,
-                seeds=seeds,
-                job=_job(space, quick=quick),
-                trials=trials,
-                patience=RECIPES[STARTS[space]].patience,
-            )
-            for seed in range(searches)
-            for task in reversed(TASKS)  # the slowest first
-            for space in CONTROLS
-        }
-        works: dict[str, TableWork] = dict(searched)
-        for task in TASKS:
+        seeds = 2 if quick else 10
+        works: dict[str, TableWork] = {}
+        for task in reversed(TASKS):  # the slowest first
+            for space, row in STARTS.items():
+                works[f"{task}-{space}-start"] = GivenWork(
+                    task=task,
+                    row=row,
+                    seeds=seeds,
+                    architecture=PLAIN[space],
+                    hidden=BASELINES["grand"].hidden,
+                    recipe=QUICK if quick else START.changed(patience=PATIENCE),
+                    trials=1 if quick else 20,
+                    patience=None if quick else START.patience,
+                )
+        for task in reversed(TASKS):
             for name in ("gcn", "gat"):
-                recipe = RECIPES[name].changed(epochs=30) if quick else RECIPES[name]
                 works[f"{task}-{name}"] = GivenWork(
                     task=task,
                     row=name,
                     seeds=seeds,
                     architecture=BASELINES[name].architecture,
                     hidden=BASELINES[name].hidden,
-                    recipe=recipe,
+                    recipe=QUICK if quick else RECIPES[name],
                 )
+        searched = {
+            f"{task}-{space}-{seed}": SearchedWork(
+                task=task,
+                row=f"pdnas, {space} space",
+                seed=seed,
+                seeds=seeds,
+                job=_job(space, start[0].recipe, quick=quick),
+                trials=1 if quick else 12,
+                patience=None if quick else START.patience,
+            )
+            for seed in range(searches)
+            for task in reversed(TASKS)
+            for space, row in STARTS.items()
+            if (start := group(done, task, row))
+        }
+        works |= searched
         for key, work in searched.items():
             works |= compared(done, key, work, CONTROLS[work.job.space.name])
         return works
@@ -130,16 +166,20 @@ class CitationPublic(Table):
         )
 
 
-def _job(space: str, *, quick: bool) -> Job:
-    recipe, strategy = RECIPES[STARTS[space]].changed(patience=PATIENCE), PRESETS["default"]
+def _job(space: str, recipe: Recipe, *, quick: bool) -> Job:
     if quick:
-        recipe, strategy = Recipe(epochs=30), strategy.lasting(20)
+        return Job(
+            space=SPACES[space],
+            strategy=PRESETS["default"].lasting(20),
+            recipe=recipe,
+            candidates=2,
+            mutations=1,
+        )
     return Job(
         space=SPACES[space],
-        strategy=strategy,
-        recipe=recipe,
-        candidates=2 if quick else 6,
-        mutations=1 if quick else 12,
+        recipe=recipe.changed(patience=PATIENCE),
+        candidates=6,
+        mutations=12,
     )
 
 

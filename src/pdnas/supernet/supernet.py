@@ -50,7 +50,7 @@ class Supernet(nn.Module):
         self.hidden = hidden
         self.in_channels = task.in_channels
         self.out_channels = task.out_channels
-        self._rates = {"input_dropout": input_dropout, "dropout": dropout}
+        self._input_dropout, self._dropout = input_dropout, dropout
         self._attention_dropout = attention_dropout
         widths = (task.in_channels, *[hidden] * (num_blocks - 1), task.out_channels)
         self.ops = nn.ModuleDict()
@@ -80,7 +80,13 @@ class Supernet(nn.Module):
         ]
         shortcuts = {(i, j): self.shortcuts[f"{i}_{j}"] for i, j in architecture.gates}
         return GraphNetwork(
-            architecture, self, self.hidden, blocks=blocks, shortcuts=shortcuts, **self._rates
+            architecture,
+            self,
+            self.hidden,
+            input_dropout=self._input_dropout,
+            dropout=self._dropout,
+            blocks=blocks,
+            shortcuts=shortcuts,
         )
 
     def architecture(self, op_index: Tensor, gates: Tensor) -> Architecture:

@@ -26,6 +26,9 @@ class Recipe(BaseModel):
     dropout: float = Field(0.5, ge=0, lt=1, description="Dropout between blocks.")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of learned attention.")
     node_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of whole nodes' features.")
+    feature_weights: Literal["off", "on"] = Field(
+        "off", description="Whether each raw feature has a weight, which decay can silence."
+    )
     copies: int = Field(
         1, ge=1, le=64, description="Copies of the graph per step; several train for consistency."
     )
@@ -139,20 +142,20 @@ RECIPES.register("gat")(
 )
 RECIPES.register("sage")(Recipe())
 RECIPES.register("jknet-concat")(Recipe())
-# Consistency training after GRAND: a start for any graph, and what suits CiteSeer and PubMed.
+# Consistency training after GRAND: a start for any graph.
 CONSISTENCY = Recipe(node_dropout=0.5, copies=4, sharpening=0.3, epochs=1000, patience=200)
 RECIPES.register("consistency")(CONSISTENCY)
 RECIPES.register("grand")(CONSISTENCY)
 RECIPES.register("consistency-light")(
     CONSISTENCY.changed(copies=2, consistency=0.7, input_dropout=0.0, dropout=0.2)
 )
-RECIPES.register("consistency-strong")(
-    CONSISTENCY.changed(lr=0.05, consistency=1.5, sharpening=0.2, input_dropout=0.6, dropout=0.8)
-)
 # For blocks with several maps, as in the paper's space: these become too sure of themselves.
-RECIPES.register("consistency-deep")(
-    CONSISTENCY.changed(weight_decay=2.5e-3, input_dropout=0.8, dropout=0.2)
-)
+CONSISTENCY_DEEP = CONSISTENCY.changed(weight_decay=2.5e-3, input_dropout=0.8, dropout=0.2)
+RECIPES.register("consistency-deep")(CONSISTENCY_DEEP)
+# For graphs of which few features tell anything, as PubMed's: decay silences the others.
+SELECTIVE = {"feature_weights": "on", "lr": 0.1, "sharpening": 0.2, "input_dropout": 0.6}
+RECIPES.register("consistency-selective")(CONSISTENCY.changed(**SELECTIVE, dropout=0.8))
+RECIPES.register("consistency-deep-selective")(CONSISTENCY_DEEP.changed(**SELECTIVE))
 
 
 def find_recipe(given: Recipe | Mapping[str, Any] | str) -> Recipe:

@@ -174,8 +174,11 @@ def train_once(
             input_dropout=recipe.input_dropout,
             dropout=recipe.dropout,
             attention_dropout=recipe.attention_dropout,
+            feature_weights=recipe.feature_weights == "on",
         ).to(device)
-        return network, fit(network, task, recipe, on_epoch=on_epoch, stop=stop)
+        outcome = fit(network, task, recipe, on_epoch=on_epoch, stop=stop)
+    network.fold_feature_weights()
+    return network, outcome
 
 
 def sum_up(

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
 
 from optuna.trial import BaseTrial, FixedTrial
 
@@ -11,7 +12,8 @@ from pdnas.ops import ATTENTIONS
 from pdnas.registry import Registry
 from pdnas.training import Recipe
 
-Suggest = Callable[[BaseTrial], float | int]
+Value: TypeAlias = float | int | str
+Suggest = Callable[[BaseTrial], Value]
 
 RANGES: Registry[str, Suggest] = Registry("field to tune")
 """How a trial draws a value for each field that can be tuned."""
@@ -24,6 +26,9 @@ RANGES.register("input_dropout")(lambda trial: trial.suggest_float("input_dropou
 RANGES.register("dropout")(lambda trial: trial.suggest_float("dropout", 0.0, 0.9))
 RANGES.register("attention_dropout")(
     lambda trial: trial.suggest_float("attention_dropout", 0.0, 0.8)
+)
+RANGES.register("feature_weights")(
+    lambda trial: trial.suggest_categorical("feature_weights", ["off", "on"])
 )
 RANGES.register("copies")(lambda trial: trial.suggest_categorical("copies", [1, 2, 4]))
 RANGES.register("node_dropout")(lambda trial: trial.suggest_float("node_dropout", 0.0, 0.7))
@@ -42,13 +47,13 @@ def check_fields(fields: Sequence[str]) -> None:
         raise PdnasError(f"--fields has {list(fields)}; name each of them once.")
 
 
-def within_ranges(recipe: Recipe, fields: Collection[str]) -> dict[str, float | int]:
+def within_ranges(recipe: Recipe, fields: Collection[str]) -> dict[str, Value]:
     """The values of a recipe's fields that a trial could draw."""
     values = recipe.model_dump()
     return {name: values[name] for name in fields if _can_draw(name, values[name])}
 
 
-def _can_draw(name: str, value: float | int) -> bool:
+def _can_draw(name: str, value: Value) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # what lies outside is refused, or warned of
         try:
@@ -69,7 +74,7 @@ def suggest(
         fields: What to tune.
         architecture: What the recipe is for; without learned attention, no dropout of it.
     """
-    values: dict[str, float | int] = {}
+    values: dict[str, Value] = {}
     attends = any(
         spec.attends and ATTENTIONS[spec.attention].learned for spec in architecture.blocks
     )

@@ -29,7 +29,13 @@ FIRST = 10
 UNPRUNED = 5
 """Trials that are never stopped early: the others are compared with them."""
 
-KNOWN = ("consistency", "consistency-light", "consistency-strong", "consistency-deep")
+KNOWN = (
+    "consistency",
+    "consistency-light",
+    "consistency-deep",
+    "consistency-selective",
+    "consistency-deep-selective",
+)
 """Recipes whose values are tried first, after the one that there is already."""
 
 FINALISTS = 3
