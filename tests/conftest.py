@@ -19,6 +19,16 @@ settings.register_profile("pdnas", deadline=None)  # torch's first call of each 
 settings.load_profile("pdnas")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is marked ``gpu`` where there is none."""
+    if torch.cuda.is_available():
+        return
+    skip = pytest.mark.skip(reason="this machine has no CUDA device")
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(skip)
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     """Every test meets the same random numbers, whatever ran before it."""

@@ -287,6 +287,33 @@ def test_weights_survive_saving_and_loading(x: Tensor, edges: Tensor) -> None:
     assert torch.equal(first(x, edges), second(x, edges))
 
 
+@settings(max_examples=40)
+@given(architecture=architectures, sparse=st.booleans())
+def test_folded_feature_weights_leave_the_logits_as_they_are(
+    architecture: Architecture, sparse: bool
+) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(NODES, 5, generator=generator)
+    edges = torch.randint(NODES, (2, 40), generator=generator)
+    features = SparseFeatures.from_tensor(x) if sparse else x
+    with torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        network = GraphNetwork(architecture, SMALL, 4, feature_weights=True).eval()
+        torch.manual_seed(0)
+        plain = GraphNetwork(architecture, SMALL, 4).eval()
+    assert numel(network) == numel(plain) + 5
+    with torch.no_grad():
+        assert torch.equal(network(features, edges), plain(features, edges)), "they begin as ones"
+        assert network.feature_weights is not None
+        network.feature_weights.copy_(torch.tensor([0.0, 0.5, -1.0, 2.0, 3.0]))
+        expected = network(features, edges)
+        torch.testing.assert_close(expected, plain(x * network.feature_weights, edges))
+        network.fold_feature_weights()
+        assert torch.equal(network(features, edges), expected)
+    assert network.state_dict().keys() == plain.state_dict().keys()
+    network.fold_feature_weights()
+
+
 @pytest.mark.parametrize("hidden", [0, -3])
 def test_a_hidden_size_below_one_is_refused(hidden: int) -> None:
     with pytest.raises(ArchitectureError, match=f"The hidden size is {hidden}; give"):

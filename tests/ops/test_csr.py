@@ -1,5 +1,6 @@
 """Sparse products against dense ones, on whatever the kernels have to face."""
 
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from pdnas.ops.csr import CPU_CHANNELS, Csr, Permute, csr_inner, csr_matmul, csr_max
+from pdnas.ops.csr import (
+    CPU_CHANNELS,
+    SHORT_ROWS,
+    Csr,
+    Permute,
+    csr_inner,
+    csr_matmul,
+    csr_max,
+    take_rows,
+)
 
 FLOATS = (torch.float32, torch.float64)
 WIDTHS = (1, 3, CPU_CHANNELS, CPU_CHANNELS + 1, 2 * CPU_CHANNELS + 5)
@@ -233,3 +243,13 @@ def test_a_permutation_and_its_gradient() -> None:
 
 def test_to_the_same_device_is_the_same_object() -> None:
     assert EXAMPLE.to("cpu") is EXAMPLE
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (4, 2), (32,), (33,), (16, 4)])
+def test_rows_are_taken_whatever_their_width(shape: tuple[int, ...], device: str) -> None:
+    x = torch.arange(7 * math.prod(shape), dtype=torch.float32, device=device).view(7, *shape)
+    index = torch.tensor([6, 0, 0, 3], device=device)
+    assert torch.equal(take_rows(x, index), x[index])
+    assert take_rows(x, index[:0]).shape == (0, *shape)
+    assert {math.prod(size) in SHORT_ROWS for size in ((1,), (3,), (4, 2), (33,))} == {True, False}

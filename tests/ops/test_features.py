@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pdnas.ops.features import SPARSE_BELOW, SparseFeatures, compact, dropout, dropout_entries
+from pdnas.ops.features import (
+    SPARSE_BELOW,
+    SparseFeatures,
+    WeightedFeatures,
+    compact,
+    dropout,
+    dropout_entries,
+)
 
 DENSE = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0, -3.0]])
 
@@ -162,3 +169,23 @@ def test_sparse_dropout_touches_stored_values_alone() -> None:
     assert ((dense == 0) | (dense == 2 * x)).all()
     assert 0 < int(dense.count_nonzero()) < int(x.count_nonzero())
     assert torch.equal(sparse.to_dense(), x)
+
+
+@given(x=matrices, sparse=st.booleans())
+def test_weighted_features_are_a_product_with_a_diagonal(x: Tensor, sparse: bool) -> None:
+    generator = torch.Generator().manual_seed(5)
+    weights, matrix = (
+        torch.randn(x.size(1), *more, generator=generator, dtype=x.dtype).requires_grad_()
+        for more in ((), (4,))
+    )
+    weighted = WeightedFeatures(SparseFeatures.from_tensor(x) if sparse else x, weights)
+    assert weighted.shape == x.shape
+    result, expected = weighted @ matrix, x @ weights.diag() @ matrix
+    torch.testing.assert_close(result, expected)
+    seed = torch.randn(expected.shape, generator=generator, dtype=x.dtype)
+    for grad, want in zip(
+        torch.autograd.grad(result, (weights, matrix), seed),
+        torch.autograd.grad(expected, (weights, matrix), seed),
+        strict=True,
+    ):
+        torch.testing.assert_close(grad, want)

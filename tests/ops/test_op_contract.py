@@ -322,3 +322,21 @@ def test_the_seed_decides_the_weights(case: Case) -> None:
         second = case.make().state_dict()
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@every_op
+def test_weights_of_the_input_may_be_given_to_the_maps_that_read_it(
+    case: Case, graph: Adjacency, generator: Generator
+) -> None:
+    op = case.make().double()
+    randomize(op, generator)
+    inputs = inputs_of(case, graph, generator)
+    if inputs[-1].size(-1) != case.dims.in_channels:
+        assert op.input_weights() == []
+        return
+    scale = torch.randn(case.dims.in_channels, generator=generator, dtype=torch.float64)
+    expected = apply(case, op, [*inputs[:-1], inputs[-1] * scale], graph)
+    with torch.no_grad():
+        for weight in op.input_weights():
+            weight.mul_(scale.unsqueeze(1))
+    torch.testing.assert_close(apply(case, op, inputs, graph), expected)

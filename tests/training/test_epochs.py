@@ -200,7 +200,6 @@ def test_nothing_is_recorded_on_a_cpu(architecture: Architecture, tiny_task: Gra
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
 @pytest.mark.parametrize("copies", [1, 3])
 def test_what_is_recorded_is_what_happens_step_by_step(
     architecture: Architecture, tiny_task: GraphTask, copies: int

@@ -22,6 +22,7 @@ def test_the_defaults_are_those_of_the_gcn_paper_but_for_patience_and_length() -
         "dropout": 0.5,
         "attention_dropout": 0.0,
         "node_dropout": 0.0,
+        "feature_weights": "off",
         "copies": 1,
         "consistency": 1.0,
         "consistency_warm_up": 100,

@@ -27,6 +27,7 @@ from pdnas.training.batching import Batches
 from pdnas.training.epochs import evaluate
 from pdnas.training.fit import Epoch
 from pdnas.training.recipe import Recipe
+from pdnas.training.seeds import train_once
 
 
 @pytest.fixture
@@ -41,6 +42,22 @@ def timeless(result: Result) -> dict[str, Any]:
 
 def lines(run: RunDirectory) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run.path / HISTORY).read_text().splitlines()]
+
+
+def test_feature_weights_are_trained_and_then_folded(
+    architecture: Architecture, tiny_task: GraphTask, recipe: Recipe
+) -> None:
+    off, on = (recipe.changed(feature_weights=state) for state in ("off", "on"))
+    plain, _ = train_once(architecture, tiny_task, hidden=6, recipe=off, seed=0)
+    network, fit = train_once(architecture, tiny_task, hidden=6, recipe=on, seed=0)
+    assert network.state_dict().keys() == plain.state_dict().keys()
+    assert sum(w.numel() for w in network.parameters()) == architecture.parameters(tiny_task, 6)
+    assert any(
+        not torch.equal(own, other)
+        for own, other in zip(network.parameters(), plain.parameters(), strict=True)
+    )
+    _, val = evaluate(network, Batches(tiny_task, "val"), tiny_task)
+    assert float(val) == pytest.approx(fit.val, abs=1e-6)
 
 
 def test_a_result_says_what_was_done(
@@ -268,7 +285,6 @@ def test_a_finished_run_is_not_trained_again(
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
 def test_cuda_comes_close_to_the_cpu(architecture: Architecture, tiny_task: GraphTask) -> None:
     recipe = Recipe(epochs=20, dropout=0, input_dropout=0)
     result = train(architecture, tiny_task, recipe=recipe, device="cuda")

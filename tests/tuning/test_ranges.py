@@ -18,12 +18,13 @@ PLAIN = Architecture(blocks=(BlockSpec(), BlockSpec()))
 FAR = Architecture(blocks=(BlockSpec(propagation=4, attention="gat"),))
 """Its messages travel by powers of the adjacency: the attention plays no part."""
 
-MIDDLE: dict[str, float] = {
+MIDDLE: dict[str, float | str] = {
     "lr": 0.1,
     "weight_decay": 1e-3,
     "input_dropout": 0.25,
     "dropout": 0.75,
     "attention_dropout": 0.125,
+    "feature_weights": "on",
     "copies": 2,
     "node_dropout": 0.375,
     "consistency": 1.5,
