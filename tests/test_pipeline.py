@@ -459,6 +459,26 @@ def test_a_mutation_may_be_the_network_found(
     assert result.architecture == second
 
 
+def test_the_best_three_are_trained_again_as_often_as_is_asked_for(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vals = iter([0.6, 0.9, 0.8, 0.7, *(0.1, 0.6, 0.9), *(0.2, 0.7, 0.3), *(0.3, 0.8, 0.4)])
+    pretend(monkeypatch, lambda _, seed: next(vals) if seed >= 2**32 else 0.0)
+    result = search(tiny_task, short(candidates=4, mutations=0, repeats=3, seeds=1, controls=()))
+    assert result.search is not None
+    trials = result.search.trials
+    assert [trial.seed - 2**32 for trial in trials] == [0] * 4 + [1] * 3 + [2] * 3 + [3] * 3
+    order = [[other.architecture for other in trials[:4]].index(t.architecture) for t in trials]
+    assert order == [0, 1, 2, 3, *[1, 2, 3] * 3]
+    # The means of four trainings: 0.375, 0.725 and 0.575.
+    assert result.architecture == trials[2].architecture
+
+
+def test_repeats_are_part_of_the_estimate(tiny_task: GraphTask, clock: Clock) -> None:
+    once, thrice = (planned(tiny_task, short(repeats=count)) for count in (1, 3))
+    assert thrice.candidate_seconds >= once.candidate_seconds + 2 * 3 * 0.5
+
+
 def test_a_mutation_has_the_shape_of_the_best_of_a_grid(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -568,6 +588,10 @@ class Tuned:
         self.asked: list[dict[str, Any]] = []
         self._takes = takes
 
+    @property
+    def trainings(self) -> int:
+        return 7
+
     def __call__(
         self,
         architecture: Architecture,
@@ -666,11 +690,9 @@ def test_a_tuning_is_told_when_nine_tenths_of_the_budget_are_spent(
     assert 0 < result.tune_seconds <= ended[0]
 
 
-def test_a_tuning_is_estimated_as_two_trainings_for_each_recipe(
-    tiny_task: GraphTask, clock: Clock
-) -> None:
+def test_a_tuning_is_estimated_as_the_tuner_says(tiny_task: GraphTask, clock: Clock) -> None:
     plain, tuned = (planned(tiny_task, short(tune=tune), tuner=Tuned()) for tune in (0, 5))
-    assert (plain.tune_seconds, tuned.tune_seconds) == (0.0, 5 * 2 * 2 * 0.5)
+    assert (plain.tune_seconds, tuned.tune_seconds) == (0.0, 7 * 2 * 0.5)
     assert tuned.seconds == plain.seconds + tuned.tune_seconds
 
 
@@ -1397,6 +1419,8 @@ def test_what_a_search_says_of_itself_is_passed_on(
         ({"candidates": -1}, "--candidates is -1; give 1 to 10000"),
         ({"mutations": -1}, "--mutations is -1; give 0 to 10000"),
         ({"mutations": 10_001}, "--mutations is 10001; give 0 to 10000"),
+        ({"repeats": 0}, "--repeats is 0; give 1 to 10000"),
+        ({"repeats": 10_001}, "--repeats is 10001; give 1 to 10000"),
         ({"tune": -1}, "--tune is -1; give 0 to 10000"),
         ({"tune": 10_001}, "--tune is 10001; give 0 to 10000"),
         ({"seed": -1}, "The seed -1 is out of range"),

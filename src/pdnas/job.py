@@ -37,6 +37,7 @@ class Job(Record):
         candidates: How many architectures of each search are trained to choose among them.
         designs: Whether baselines that are members of the space are trained as candidates too.
         mutations: How many changes of the best of these are trained, each of one choice.
+        repeats: How often the best few of all these are trained again, with other seeds.
         tune: How many recipes to try for the network found; 0: the recipe stays as it is.
         controls: What the network found is compared with: ``random``, or baselines' names.
         max_parameters: How many weights a network may have.
@@ -53,6 +54,7 @@ class Job(Record):
     candidates: int = 6
     designs: Literal["on", "off"] = "on"
     mutations: int = 0
+    repeats: int = 1
     tune: int = 0
     controls: tuple[str, ...] = ("random", "gcn", "gat")
     max_parameters: int | None = None
@@ -74,7 +76,12 @@ class Job(Record):
                 raise SearchError(
                     f"{name} has the values {list(values)}; give at least one, each of them once."
                 )
-        for name, count in (("--seeds", self.seeds), ("--candidates", self.candidates)):
+        counts = {
+            "--seeds": self.seeds,
+            "--candidates": self.candidates,
+            "--repeats": self.repeats,
+        }
+        for name, count in counts.items():
             if not 1 <= count <= MANY:
                 raise SearchError(f"{name} is {count}; give 1 to {MANY}.")
         for name, count in (("--mutations", self.mutations), ("--tune", self.tune)):
@@ -195,6 +202,10 @@ class Mark(Record):
 
 class Tuner(Protocol):
     """Whoever finds a better recipe for a network."""
+
+    @property
+    def trainings(self) -> int:
+        """Whole trainings that it takes at most."""
 
     def __call__(
         self,

@@ -44,13 +44,10 @@ from pdnas.training.fit import DIGITS, Epoch, Fit, read_test
 from pdnas.training.seeds import Training, sum_up, train_once
 
 FINALISTS = 3
-"""Candidates that are trained a second time: one training is a matter of luck."""
+"""Candidates that are trained again: one training is a matter of luck."""
 
 SEARCH_SHARE, CANDIDATE_SHARE, TUNE_SHARE = 0.45, 0.75, 0.9
 """Parts of a budget after which the search, the candidates' trainings and the tuning end."""
-
-TUNE_TRAININGS = 2
-"""Whole trainings that a tried recipe costs at most."""
 
 TIMED = 5
 """Steps from which costs are estimated."""
@@ -209,10 +206,10 @@ class Pipeline:
         step = sum(search for search, _ in costs)
         training = statistics.fmean(training for _, training in costs)
         whole_training = training * job.recipe.epochs
-        raced = job.candidates * len(costs) + job.mutations + FINALISTS
+        raced = job.candidates * len(costs) + job.mutations + FINALISTS * job.repeats
         trials = training * raced * math.ceil(RUNGS[-1] * job.recipe.epochs)
         trials += len(self._designs()) * whole_training
-        tuning = TUNE_TRAININGS * job.tune * whole_training
+        tuning = whole_training * self._tuner.trainings if job.tune and self._tuner else 0.0
         final = whole_training * job.seeds * (1 + len(job.controls))
         if job.budget_seconds is not None:
             left = job.budget_seconds - self._elapsed() - _reserve(training)
@@ -333,7 +330,7 @@ class Pipeline:
         """Train the candidates briefly, each only for as long as it keeps up with the others.
 
         What people have designed is trained to the end, and changes of the best of all these for a
-        quarter at least. The best are then trained a second time.
+        quarter at least. The best are then trained again.
         """
         while not self.progress.finals and (following := self._following()) is not None:
             if self.progress.trials and self._is_late(CANDIDATE_SHARE):
@@ -356,11 +353,12 @@ class Pipeline:
             if changed is not None:
                 race = Race(others, epochs, grace=len(RUNGS) - 1)
                 return changed, leaders[0].hidden, None, job.trial_seed, race
-        if len(first) > 1 and repeated < min(FINALISTS, len(first)):
-            again = leaders[repeated]
-            estimate = again.shared_val
-            return again.architecture, again.hidden, estimate, job.trial_seed + 1, Race([], epochs)
-        return None
+        finalists = leaders[:FINALISTS]
+        if len(first) == 1 or repeated == job.repeats * len(finalists):
+            return None
+        again, seed = finalists[repeated % len(finalists)], 1 + repeated // len(finalists)
+        estimate = again.shared_val
+        return again.architecture, again.hidden, estimate, job.trial_seed + seed, Race([], epochs)
 
     def _change(self, trial: Trial) -> Architecture | None:
         """An architecture that differs in one choice and was not tried; none if none is found."""
@@ -496,12 +494,12 @@ class Pipeline:
 
     @property
     def chosen(self) -> Trial:
-        """Of the candidates that were trained most often that with the best mean validation."""
+        """Of the candidates that were trained again that with the best mean validation."""
         trained: dict[tuple[Architecture, int], list[Trial]] = {}
         for trial in self.progress.trials:
             trained.setdefault((trial.architecture, trial.hidden), []).append(trial)
         best = max(
-            trained.values(), key=lambda own: (len(own), statistics.fmean(t.val for t in own))
+            trained.values(), key=lambda own: (len(own) > 1, statistics.fmean(t.val for t in own))
         )
         return best[0]
 

@@ -500,7 +500,7 @@ def test_a_killed_tuning_repeats_nothing_and_comes_to_a_result(
         after = trials(place)
         ended = {**after["COMPLETE"], **after.get("PRUNED", {})}
         assert before["COMPLETE"].items() <= after["COMPLETE"].items()
-        assert len(ended) == 5 + 3, "five trials and the best three again, none of them twice"
+        assert len(ended) == 5 + 4, "five trials and the best four again, none of them twice"
         assert after.keys() <= {"COMPLETE", "PRUNED", "FAIL"}
         assert set(after.get("FAIL", {})) == begun
         assert sorted([*ended, *after.get("FAIL", {})]) == list(

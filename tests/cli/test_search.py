@@ -66,6 +66,7 @@ RECIPE_FLAGS = {
     "--dropout": "0.1",
     "--attention-dropout": "0.1",
     "--node-dropout": "0.1",
+    "--feature-weights": "on",
     "--copies": "2",
     "--consistency": "0.5",
     "--consistency-warm-up": "7",
@@ -85,6 +86,7 @@ OTHER_FLAGS = {
     "--candidates",
     "--designs",
     "--mutations",
+    "--repeats",
     "--tune",
     "--controls",
     "--recipe",
@@ -457,6 +459,11 @@ def test_mutations_are_changes_that_are_trained_too(search: Run, plain: Run) -> 
     assert trials[0]["architecture"] == alone[0]["architecture"]
 
 
+def test_repeats_train_the_best_again(search: Run) -> None:
+    trials = search("--mutations", "2", "--repeats", "2")["search"]["trials"]
+    assert [trial["seed"] - 2**32 for trial in trials] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
 def test_tune_finds_a_recipe_that_the_final_trainings_and_the_controls_follow(
     pdnas: Program, tiny: Path
 ) -> None:
@@ -656,6 +663,7 @@ def test_a_run_directory_that_exists_is_refused(refused: Callable[..., str], pla
         (["--candidates", "0"], r"--candidates is 0; give 1 to 10000\."),
         (["--seeds", "0"], r"--seeds is 0; give 1 to 10000\."),
         (["--mutations=-1"], r"--mutations is -1; give 0 to 10000\."),
+        (["--repeats=0"], r"--repeats is 0; give 1 to 10000\."),
         (["--tune=-1"], r"--tune is -1; give 0 to 10000\."),
         (["--tune", "10001"], r"--tune is 10001; give 0 to 10000\."),
         (["--seed", "-1"], r"The seed -1 is out of range"),

@@ -31,6 +31,7 @@ RECIPE_FLAGS = {
     "--dropout": "0.1",
     "--attention-dropout": "0.1",
     "--node-dropout": "0.1",
+    "--feature-weights": "on",
     "--copies": "2",
     "--consistency": "0.5",
     "--consistency-warm-up": "7",

@@ -50,6 +50,7 @@ RECIPE_FLAGS = {
     "--dropout": "0.1",
     "--attention-dropout": "0.1",
     "--node-dropout": "0.1",
+    "--feature-weights": "on",
     "--copies": "3",
     "--consistency": "0.3",
     "--consistency-warm-up": "7",
@@ -65,6 +66,7 @@ JOB_FLAGS: dict[str, tuple[list[str], Any]] = {
     "--candidates": (["2"], 2),
     "--designs": (["off"], "off"),
     "--mutations": (["3"], 3),
+    "--repeats": (["4"], 4),
     "--seed": (["5"], 5),
     "--seeds": (["7"], 7),
 }
@@ -569,7 +571,7 @@ def test_two_workers_come_to_a_result(
     command = ["tune", tiny, *GIVEN, "--workers", "2", "--run-dir", "run", "--quiet"]
     done = pdnas(*command, "--trials", "4", "--device", "cpu")
     assert (done.returncode, done.stderr) == (0, "")
-    assert [row.state for row in rows()] == ["done"] * 7
+    assert [row.state for row in rows()] == ["done"] * 8
     assert len(load_run("run").test.values) == 2
     assert multiprocessing.active_children() == []
 

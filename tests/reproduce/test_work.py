@@ -27,7 +27,7 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.fit import read_test
 from pdnas.training.seeds import train_once
-from pdnas.tuning import inline
+from pdnas.tuning import inline, study
 from pdnas.tuning import work as trainings
 
 MINE = Architecture(blocks=(BlockSpec(attention="cos", activation="tanh"), BlockSpec()))
@@ -323,8 +323,8 @@ def test_a_random_network_that_diverges_counts_nothing(
     assert work._validation(MINE, tiny_task, 4, tiny_job) == 0.0
 
 
-TUNING = ["trains"] * (2 + 2)
-"""One recipe, tried twice, with two seeds each."""
+TUNING = ["trains"] * (2 + 4)
+"""One recipe, tried twice, with two seeds and with four."""
 
 FINAL = ["final", "reads test"] * 2
 
@@ -395,8 +395,11 @@ def test_no_final_seed_chose_anything(
 ) -> None:
     made = searched(seed=seed, seeds=10)
     job = tiny_job.model_copy(update={"seed": seed})
-    count = inline.SEEDS
-    choosing = {job.trial_seed, job.trial_seed + 1, *range(seed + 2**32, seed + 2**32 + 2 * count)}
+    tried = (1 + study.AGAIN) * inline.SEEDS
+    choosing = {
+        *range(job.trial_seed, job.trial_seed + 1 + job.repeats),
+        *range(seed + 2**32, seed + 2**32 + tried),
+    }
     assert len(set(made.final_seeds())) == 10
     assert not choosing & set(made.final_seeds())
     assert not set(made.final_seeds()) & set(searched(seed=seed + 1).final_seeds())

@@ -59,7 +59,7 @@ def test_the_recipe_is_the_best_of_the_study(
     found = tune(journal=tmp_path / JOURNAL)
     study = reopen(architecture, tmp_path / JOURNAL)
     assert study.ask() is None
-    assert [row.state for row in study.rows()] == ["done"] * 7
+    assert [row.state for row in study.rows()] == ["done"] * 8
     assert found == study.best
     untuned = found.model_dump(exclude=set(RANGES))
     assert untuned == BASE.model_dump(exclude=set(RANGES))
@@ -68,7 +68,7 @@ def test_the_recipe_is_the_best_of_the_study(
 def test_each_trial_is_told(tune: Tune) -> None:
     told: list[tuple[int, int]] = []
     tune(trials=4, on_trial=lambda number, wanted: told.append((number, wanted)))
-    assert told == [(number, 7) for number in range(1, 8)]
+    assert told == [(number, 8) for number in range(1, 9)]
 
 
 def test_a_tuning_depends_on_nothing_but_its_seed(tune: Tune) -> None:
@@ -153,9 +153,26 @@ def test_an_interrupted_tuning_repeats_nothing_and_comes_to_the_same_end(
     told: list[int] = []
     found = tune(journal=tmp_path / JOURNAL, on_trial=lambda number, _: told.append(number))
     assert found == expected
-    assert told == list(range(place, 8))
+    assert told == list(range(place, 9))
     vals = [
         [row.val for row in reopen(architecture, tmp_path / name).rows()]
         for name in ("whole", JOURNAL)
     ]
     assert vals[0] == vals[1]
+
+
+@pytest.mark.parametrize(("trials", "trainings"), [(1, 6), (3, 18), (4, 24), (10, 36)])
+def test_all_its_trainings_are_counted(
+    tune: Tune, trials: int, trainings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert RecipeTuner(trials).trainings == trainings
+    done: list[int] = []
+    do = TrainingWork.do
+
+    def counted(self: TrainingWork, *arguments: object) -> object:
+        done.extend(self.seeds)
+        return do(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TrainingWork, "do", counted)
+    tune(trials=trials)
+    assert len(done) == trainings

@@ -83,6 +83,8 @@ class Command:
     """whether baselines that are members of the space are candidates too"""
     mutations: int = 0
     """changes of the best of these, of one choice each, that are trained too"""
+    repeats: int = 1
+    """how often the best three of all these are trained again to choose among them"""
     tune: int = 0
     """recipes to try for the network found before the final trainings; 0: none"""
     controls: Annotated[
@@ -129,6 +131,7 @@ class Command:
             candidates=self.candidates,
             designs=self.designs,
             mutations=self.mutations,
+            repeats=self.repeats,
             tune=self.tune,
             controls=self.controls,
             max_parameters=self.max_parameters,

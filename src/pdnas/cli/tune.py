@@ -54,7 +54,16 @@ REFRESH = 0.25
 SHORT = 40
 """Characters of a value that a sentence has room for."""
 
-SEARCHES = ("space", "preset", "blocks", "max_parameters", "candidates", "designs", "mutations")
+SEARCHES = (
+    "space",
+    "preset",
+    "blocks",
+    "max_parameters",
+    "candidates",
+    "designs",
+    "mutations",
+    "repeats",
+)
 """Flags that say how networks are searched for."""
 
 RecipeChanges: Any = changes_of(Recipe, "recipe", without=["epochs"])
@@ -107,8 +116,10 @@ class Command:
     """whether baselines that are members of the space are candidates too"""
     mutations: int = 12
     """changes of the best of these, of one choice each, that are trained too"""
+    repeats: int = 1
+    """how often the best three of all these are trained again to choose among them"""
     trials: int = 30
-    """recipes to try; the best three are tried again"""
+    """recipes to try; the best three and the first are tried again"""
     trial_seeds: int = 2
     """trainings of each trial"""
     fields: Annotated[
@@ -172,6 +183,7 @@ class Command:
             candidates=self.candidates,
             designs=self.designs,
             mutations=self.mutations,
+            repeats=self.repeats,
             max_parameters=self.max_parameters,
         )
         return Tuning(

@@ -12,7 +12,7 @@ from pdnas.runs import JOURNAL, Result, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.tuning.ranges import RANGES
-from pdnas.tuning.study import RecipeStudy
+from pdnas.tuning.study import AGAIN, FINALISTS, RecipeStudy
 from pdnas.tuning.work import TrainingOutcome, TrainingWork, reason_of
 
 SEEDS = 2
@@ -41,6 +41,11 @@ class RecipeTuner:
 
     def __init__(self, trials: int, journal: Path | None = None) -> None:
         self._trials, self._journal = trials, journal
+
+    @property
+    def trainings(self) -> int:
+        """Whole trainings that it takes at most."""
+        return SEEDS * (self._trials + AGAIN * min(FINALISTS, self._trials))
 
     def __call__(
         self,

@@ -1,6 +1,5 @@
 """Durable studies: which trials there were, what came out, and what to try next."""
 
-import statistics
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -38,8 +37,11 @@ KNOWN = (
 )
 """Recipes whose values are tried first, after the one that there is already."""
 
-FINALISTS = 3
-"""Recipes that are tried a second time, with other seeds and to the end: one trial is luck."""
+FINALISTS = 4
+"""Recipes that are tried a second time, to the end; the one that there is already is among them."""
+
+AGAIN = 2
+"""Times as many trainings in the second trial, all with other seeds: the first was luck."""
 
 INTERRUPTED = "interrupted"
 """Where a study keeps the numbers of the trials that were under way when it died."""
@@ -191,15 +193,15 @@ class RecipeStudy(Study):
     """Which recipe trains an architecture best, by Optuna's TPE.
 
     The first trial is the recipe that there is already, the next are some known ones. When all
-    trials are done, the best few are tried again with other seeds, and the one with the best mean
-    is chosen.
+    trials are done, the best few and the first are tried again with other seeds, and what is best
+    there is chosen.
 
     Args:
         architecture: What is trained.
         base: The recipe that there is already; fields that are not tuned keep its values.
         fields: What to tune, see :data:`~pdnas.tuning.ranges.RANGES`.
         trials: How many recipes to try.
-        seeds: How many trainings each trial is.
+        seeds: How many trainings each trial of the first round is.
         seed: Of what is drawn, and the first of the trainings.
         journal: The file that keeps the study; none: it is not kept.
     """
@@ -244,13 +246,16 @@ class RecipeStudy(Study):
         return None
 
     def _leaders(self) -> list[FrozenTrial]:
-        """The best trials, each of another recipe."""
+        """The best trials, each of another recipe, and that of the recipe that there is already."""
         first = [trial for trial in self.complete if "round" not in trial.user_attrs]
         leaders: list[FrozenTrial] = []
         for trial in sorted(first, key=lambda trial: -(trial.value or 0.0)):
             if all(trial.user_attrs["recipe"] != other.user_attrs["recipe"] for other in leaders):
                 leaders.append(trial)
-        return leaders[:FINALISTS]
+        base = self._base.model_dump()
+        others = leaders[FINALISTS - 1 :]
+        known = [trial for trial in others if trial.user_attrs["recipe"] == base]
+        return [*leaders[: FINALISTS - 1], *(known or others[:1])]
 
     def _draw(self, place: int) -> Ask:
         with warnings.catch_warnings():
@@ -277,21 +282,17 @@ class RecipeStudy(Study):
         recipe = Recipe.model_validate(leader.user_attrs["recipe"])
         trial.set_user_attr("recipe", recipe.model_dump())
         begin = self._seed + self._seeds
-        return Ask(trial.number, recipe, tuple(range(begin, begin + self._seeds)))
+        return Ask(trial.number, recipe, tuple(range(begin, begin + AGAIN * self._seeds)))
 
     @property
     def best(self) -> Recipe:
-        """Of the recipes that were tried most often that with the best mean validation."""
-        tried: dict[int, list[FrozenTrial]] = {}
-        for trial in self.complete:
-            tried.setdefault(trial.user_attrs.get("round", trial.number), []).append(trial)
+        """The recipe with the best validation in the second round, or in the first before that."""
+        tried = self.complete
+        tried = [trial for trial in tried if "round" in trial.user_attrs] or tried
         if not tried:
             return self._base
-        best = max(
-            tried.values(),
-            key=lambda group: (len(group), statistics.fmean(trial.value or 0.0 for trial in group)),
-        )
-        return Recipe.model_validate(best[0].user_attrs["recipe"])
+        best = max(tried, key=lambda trial: trial.value or 0.0)
+        return Recipe.model_validate(best.user_attrs["recipe"])
 
     def values(self, trial: FrozenTrial) -> dict[str, Any]:
         recipe = trial.user_attrs.get("recipe", {})
