@@ -86,7 +86,7 @@ def test_a_plain_network_of_each_space_is_tuned_first() -> None:
         assert work.architecture == PLAIN[space]
         assert work.architecture in SPACES[space]
         assert work.recipe == RECIPES["consistency"].changed(patience=100)
-        assert (work.seeds, work.trials, work.patience) == (10, 20, 200)
+        assert (work.seeds, work.trials, work.patience) == (10, 16, 200)
 
 
 def test_gcn_and_gat_are_trained_with_their_own_recipes() -> None:
@@ -113,7 +113,8 @@ def test_two_spaces_are_searched_with_the_recipes_tuned_for_plain_networks(leg_o
         assert (work.task, work.seed, work.row) == (task, int(seed), f"pdnas, {space} space")
         assert work.job.space == SPACES[space]
         assert work.job.recipe == tuned.changed(patience=100)
-        assert (work.seeds, work.trials, work.patience) == (10, 12, 200)
+        assert (work.seeds, work.trials, work.patience) == (10, 10, 200)
+        assert (work.job.candidates, work.job.mutations, work.job.repeats) == (6, 8, 4)
 
 
 def test_a_search_that_is_done_is_compared(leg_of: MakeLeg) -> None:

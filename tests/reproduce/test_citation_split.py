@@ -108,12 +108,12 @@ def test_the_margin_is_paired_split_by_split(leg_of: MakeLeg) -> None:
         done[f"k{number}"] = leg_of("jknet-32, 2 layers", 0.1, split_seed=number)
     # The differences are 1, 2 and 3 points: the mean is 2, half the interval 4.302653 / sqrt(3).
     assert citation_split._margin(done, "cora") == (
-        "Cora: pdnas is +2.00 points ahead of jknet-64, 3 layers, the best of them on test, paired "
-        "over 3 splits, 95 % interval -0.48 to +4.48.\n"
+        "Cora: pdnas is 2.00 points ahead of jknet-64, 3 layers, the best of them on test, paired "
+        "over 3 splits, 95 % interval of the difference -0.48 to +4.48.\n"
     )
     assert citation_split._margin(done, "pubmed") == "PubMed: not done."
     text = CitationSplit().markdown(done)
-    assert "Cora: pdnas is +2.00 points" in text
+    assert "Cora: pdnas is 2.00 points" in text
     assert "CiteSeer: not done." in text
 
 
@@ -122,8 +122,9 @@ def test_of_one_split_the_margin_has_no_width(leg_of: MakeLeg) -> None:
         "a": leg_of("pdnas", 0.5, split_seed=0),
         "b": leg_of("jknet-32, 2 layers", 0.75, split_seed=0),
     }
-    assert "-25.00 points ahead" in citation_split._margin(done, "cora")
-    assert "interval -25.00 to -25.00." in citation_split._margin(done, "cora")
+    margin = citation_split._margin(done, "cora")
+    assert "pdnas is 25.00 points behind jknet-32, 2 layers" in margin
+    assert "interval of the difference -25.00 to -25.00." in margin
 
 
 def test_first_the_recipes_are_tuned() -> None:
@@ -151,7 +152,8 @@ def test_then_every_depth_is_trained_and_searched_on_one_split(tuned: dict[str, 
         assert work.job.recipe.lr == TUNED["pdnas"]
         (depth,) = work.job.blocks
         assert work.row == f"pdnas, {depth} blocks, one split"
-        assert work.rival == Baseline(jknet_concat(depth), 64)
+        assert work.rival == Baseline(jknet_concat(2), 64), "the smallest JKNet-64"
+        assert (work.job.mutations, work.job.repeats) == (8, 1)
     assert len(given) == 2 * 6 * (10 + 1)
     for key, each in given.items():
         assert each.recipe.lr == TUNED[f"jknet-{each.hidden}"]
@@ -175,6 +177,7 @@ def test_last_the_best_depth_on_validation_is_searched_on_every_split(
     for split, work in enumerate(last.values()):
         assert (work.split_seed, work.row, work.seeds) == (split, "pdnas", 3)
         assert work.job.blocks == (3,), "the best on validation, not on test"
+        assert (work.job.mutations, work.job.repeats) == (8, 4)
     key = "cora-pdnas-split-4"
     done[key] = leg_of("pdnas", 0.5, split_seed=4, search_seconds=9.0)
     works = table.works(done, quick=False, searches=1)

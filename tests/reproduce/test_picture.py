@@ -48,3 +48,9 @@ def test_the_same_dots_are_the_same_file(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
         dots(PANELS, "accuracy", tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_a_row_far_below_the_others_is_a_number_at_the_edge(tmp_path: Path) -> None:
+    for mean, log, written in ((75.0, False, False), (73.0, False, True), (73.0, True, False)):
+        dots({"Cora": [("pdnas", 84.0, 0.5), ("gcn", mean, 0.5)]}, "a", tmp_path / "a.svg", log=log)
+        assert (f"← {mean:.1f}" in words(tmp_path / "a.svg")) == written

@@ -238,8 +238,8 @@ class _CsrMax(torch.autograd.Function):
 def take_rows(x: Tensor, index: Tensor) -> Tensor:
     """``x[index]``, ``[N, ...], [E] -> [E, ...]``.
 
-    On a GPU torch gives every row a block of threads, however short the row is; entry by entry it
-    is up to thirty times faster.
+    On a GPU torch gives every row a block of threads, however short the row is; entry by entry is
+    then many times faster.
     """
     width = math.prod(x.shape[1:])
     if x.device.type == "cpu" or width not in SHORT_ROWS:

@@ -106,7 +106,7 @@ class CitationPublic(Table):
                     architecture=PLAIN[space],
                     hidden=BASELINES["grand"].hidden,
                     recipe=QUICK if quick else START.changed(patience=PATIENCE),
-                    trials=1 if quick else 20,
+                    trials=1 if quick else 16,
                     patience=None if quick else START.patience,
                 )
         for task in reversed(TASKS):
@@ -126,7 +126,7 @@ class CitationPublic(Table):
                 seed=seed,
                 seeds=seeds,
                 job=_job(space, start[0].recipe, quick=quick),
-                trials=1 if quick else 12,
+                trials=1 if quick else 10,
                 patience=None if quick else START.patience,
             )
             for seed in range(searches)
@@ -179,7 +179,8 @@ def _job(space: str, recipe: Recipe, *, quick: bool) -> Job:
         space=SPACES[space],
         recipe=recipe.changed(patience=PATIENCE),
         candidates=6,
-        mutations=12,
+        mutations=8,
+        repeats=4,
     )
 
 
