@@ -56,6 +56,7 @@ def put_in_place(self, target):
     Path(order["files"]).write_text(str(files))
     return replace(self, target)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs begin without it
 print("ready", flush=True)
 
 for line in sys.stdin:
