@@ -474,6 +474,28 @@ def test_the_best_three_are_trained_again_as_often_as_is_asked_for(
     assert result.architecture == trials[2].architecture
 
 
+def test_only_final_trainings_have_teachers(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[tuple[bool, int]] = []
+
+    def trained(*arguments: Any, **rest: Any) -> tuple[GraphNetwork, Fit]:
+        counts.append((rest["seed"] >= 2**32, rest["recipe"].teachers))
+        return train_once(*arguments, **rest)
+
+    monkeypatch.setattr(pipeline, "train_once", trained)
+    search(tiny_task, short(recipe=Recipe(epochs=2, teachers=2)))
+    assert {(True, 0), (False, 2)} == set(counts)
+
+
+def test_teachers_are_part_of_the_estimate(tiny_task: GraphTask, clock: Clock) -> None:
+    alone, taught = (
+        planned(tiny_task, short(recipe=Recipe(epochs=2, teachers=count))) for count in (0, 3)
+    )
+    assert taught.final_seconds == 4 * alone.final_seconds
+    assert taught.candidate_seconds == alone.candidate_seconds
+
+
 def test_repeats_are_part_of_the_estimate(tiny_task: GraphTask, clock: Clock) -> None:
     once, thrice = (planned(tiny_task, short(repeats=count)) for count in (1, 3))
     assert thrice.candidate_seconds >= once.candidate_seconds + 2 * 3 * 0.5

@@ -210,7 +210,7 @@ class Pipeline:
         trials = training * raced * math.ceil(RUNGS[-1] * job.recipe.epochs)
         trials += len(self._designs()) * whole_training
         tuning = whole_training * self._tuner.trainings if job.tune and self._tuner else 0.0
-        final = whole_training * job.seeds * (1 + len(job.controls))
+        final = whole_training * job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
         if job.budget_seconds is not None:
             left = job.budget_seconds - self._elapsed() - _reserve(training)
             least = FEWEST * (step + training) + self._elapsed() + _reserve(training)
@@ -455,13 +455,13 @@ class Pipeline:
         watch: Callable[[Epoch], None],
         race: "Race",
     ) -> tuple[GraphNetwork | None, Fit]:
-        """A training of half the patience, which also ends when it falls behind or time is up."""
+        """A training of half the patience without teachers; it ends early if it falls behind."""
         recipe = self.job.recipe
         return train_once(
             architecture,
             self.task,
             hidden=hidden,
-            recipe=recipe.changed(patience=max(1, recipe.patience // 2)),
+            recipe=recipe.changed(patience=max(1, recipe.patience // 2), teachers=0),
             seed=seed,
             on_epoch=watch,
             stop=lambda epoch: race.falls_behind(epoch) or self._is_late(CANDIDATE_SHARE),

@@ -71,6 +71,7 @@ RECIPE_FLAGS = {
     "--consistency": "0.5",
     "--consistency-warm-up": "7",
     "--sharpening": "0.25",
+    "--teachers": "2",
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",

@@ -37,6 +37,7 @@ RECIPE_FLAGS = {
     "--consistency-warm-up": "7",
     "--sharpening": "0.25",
     "--epochs": "3",
+    "--teachers": "2",
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",

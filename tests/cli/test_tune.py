@@ -55,6 +55,7 @@ RECIPE_FLAGS = {
     "--consistency": "0.3",
     "--consistency-warm-up": "7",
     "--sharpening": "0.3",
+    "--teachers": "2",
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",

@@ -185,8 +185,8 @@ def test_the_test_part_is_not_read_by_a_training(
     reads: list[Part] = []
 
     class Spy(Batches):
-        def __init__(self, task: GraphTask, part: Part, size: int = 1) -> None:
-            super().__init__(task, part, size)
+        def __init__(self, task: GraphTask, part: Part, *more: Any) -> None:
+            super().__init__(task, part, *more)
             self.part = part
 
         def in_order(self) -> Iterator[Batch]:

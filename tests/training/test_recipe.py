@@ -27,6 +27,7 @@ def test_the_defaults_are_those_of_the_gcn_paper_but_for_patience_and_length() -
         "consistency": 1.0,
         "consistency_warm_up": 100,
         "sharpening": 0.5,
+        "teachers": 0,
         "epochs": 400,
         "patience": 100,
         "selection": "metric",

@@ -416,3 +416,11 @@ def test_an_interrupted_grid_tries_every_cell_once(tmp_path: Path, place: int) -
     while (asked := study.ask()) is not None:
         study.done(asked[0], 0.5)
     assert [study.values(trial) for trial in study.complete] == CELLS
+
+
+def test_teachers_are_left_for_the_final_trainings() -> None:
+    study = make(trials=6, base=BASE.changed(teachers=3))
+    asked = finish(study)
+    assert {trial.recipe.teachers for trial in asked} == {0}
+    assert study.best.teachers == 3
+    assert make(base=BASE.changed(teachers=3)).best == BASE.changed(teachers=3)

@@ -1,6 +1,6 @@
 """What one step of a training sees: the whole graph, or a few of many graphs joined."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,12 +23,14 @@ class Batch:
         adjacency: Of the ``N`` nodes.
         nodes: Which of them count, or all.
         y: Labels of those that count.
+        answers: What teachers say of every node, ``[N, C]``, where there are any.
     """
 
     x: Features
     adjacency: Adjacency
     nodes: Tensor | None
     y: Tensor
+    answers: Tensor | None = None
     _repeated: dict[int, "Batch"] = field(default_factory=dict, init=False)
 
     def repeated(self, copies: int) -> "Batch":
@@ -45,6 +47,7 @@ class Batch:
                 self.adjacency.repeated(copies),
                 nodes,
                 torch.cat([self.y] * copies),
+                None if self.answers is None else torch.cat([self.answers] * copies),
             )
         return self._repeated[copies]
 
@@ -63,17 +66,25 @@ class Batches:
         task: Where the graphs are.
         part: ``train``, ``val`` or ``test``.
         size: Graphs per batch, where there are several.
+        answers: What teachers say of the nodes of each graph, where there are any.
     """
 
-    def __init__(self, task: GraphTask, part: Part, size: int = 1) -> None:
-        self._graphs = task.graphs
+    def __init__(
+        self,
+        task: GraphTask,
+        part: Part,
+        size: int = 1,
+        answers: Sequence[Tensor] | None = None,
+    ) -> None:
+        self._graphs, self._answers = task.graphs, answers
         self._index: Tensor = getattr(task.split, part)
         self._size = size
         self._whole: Batch | None = None
         if task.split.unit == "node":
             graph = task.graphs[0]
             nodes = self._index.to(graph.y.device)
-            self._whole = Batch(graph.x, graph.adjacency, nodes, graph.y[nodes])
+            said = None if answers is None else answers[0]
+            self._whole = Batch(graph.x, graph.adjacency, nodes, graph.y[nodes], said)
 
     def in_order(self) -> Iterator[Batch]:
         """The batches in the order of the split."""
@@ -90,21 +101,24 @@ class Batches:
             yield self._whole
             return
         for chosen in torch.split(order, self._size):
-            yield _join([self._graphs[int(number)] for number in chosen])
+            numbers = [int(number) for number in chosen]
+            said = None
+            if self._answers is not None:
+                said = torch.cat([self._answers[number] for number in numbers])
+            yield _join([self._graphs[number] for number in numbers], said)
 
 
-def _join(graphs: list[Graph]) -> Batch:
+def _join(graphs: list[Graph], answers: Tensor | None) -> Batch:
     """Several graphs as one without edges between them."""
     if len(graphs) == 1:
-        return Batch(graphs[0].x, graphs[0].adjacency, None, graphs[0].y)
+        return Batch(graphs[0].x, graphs[0].adjacency, None, graphs[0].y, answers)
     offset, edges = 0, []
     for graph in graphs:
         edges.append(graph.edge_index + offset)
         offset += graph.num_nodes
     adjacency = Adjacency.from_edge_index(torch.cat(edges, dim=1), offset)
-    return Batch(
-        _stack([graph.x for graph in graphs]), adjacency, None, torch.cat([g.y for g in graphs])
-    )
+    x, y = _stack([graph.x for graph in graphs]), torch.cat([graph.y for graph in graphs])
+    return Batch(x, adjacency, None, y, answers)
 
 
 def _stack(features: list[Features]) -> Features:

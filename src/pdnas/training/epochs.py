@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from pdnas.training.batching import Batch, Batches
 from pdnas.training.consistency import consistency_loss, drop_nodes
 from pdnas.training.metrics import loss, score
 from pdnas.training.recipe import Recipe
+from pdnas.training.teaching import teaching_loss
 
 WARM_UP = 3
 """Epochs before the recording, in which libraries make what they make only once."""
@@ -28,6 +30,7 @@ class Epochs:
         task: What to learn.
         recipe: How.
         optimizer: Of the network's weights.
+        answers: What teachers say of the nodes of each graph, where there are any.
     """
 
     def __init__(
@@ -36,10 +39,11 @@ class Epochs:
         task: GraphTask,
         recipe: Recipe,
         optimizer: torch.optim.Optimizer,
+        answers: Sequence[Tensor] | None = None,
     ) -> None:
         self._network, self._task, self._recipe = network, task, recipe
         self._optimizer = optimizer
-        self._train = Batches(task, "train", recipe.batch_graphs)
+        self._train = Batches(task, "train", recipe.batch_graphs, answers)
         self._val = Batches(task, "val")
 
     def __call__(self, epoch: int) -> Tensor:
@@ -67,8 +71,9 @@ class RecordedEpochs(Epochs):
         task: GraphTask,
         recipe: Recipe,
         optimizer: torch.optim.Optimizer,
+        answers: Sequence[Tensor] | None = None,
     ) -> None:
-        super().__init__(network, task, recipe, optimizer)
+        super().__init__(network, task, recipe, optimizer, answers)
         device = task.graphs[0].y.device
         self._consistency = torch.zeros((), device=device)
         weights = copy.deepcopy(network.state_dict())
@@ -96,7 +101,12 @@ class RecordedEpochs(Epochs):
         return self._figures
 
 
-def make_epochs(network: nn.Module, task: GraphTask, recipe: Recipe) -> Epochs:
+def make_epochs(
+    network: nn.Module,
+    task: GraphTask,
+    recipe: Recipe,
+    answers: Sequence[Tensor] | None = None,
+) -> Epochs:
     """Epochs of a training, recorded where that is possible and pays."""
     is_recordable = (
         task.graphs[0].y.device.type == "cuda"
@@ -107,11 +117,12 @@ def make_epochs(network: nn.Module, task: GraphTask, recipe: Recipe) -> Epochs:
     if is_recordable:
         optimizer = recipe.make_optimizer(network.parameters(), recorded=True)
         try:
-            return RecordedEpochs(network, task, recipe, optimizer)
+            return RecordedEpochs(network, task, recipe, optimizer, answers)
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             warnings.warn(f"A training is not recorded: {reason}", RuntimeWarning, stacklevel=2)
-    return Epochs(network, task, recipe, recipe.make_optimizer(network.parameters()))
+    optimizer = recipe.make_optimizer(network.parameters())
+    return Epochs(network, task, recipe, optimizer, answers)
 
 
 def train_epoch(
@@ -151,7 +162,7 @@ def training_loss(
     consistency: float | Tensor,
     **inputs: Any,
 ) -> Tensor:
-    """What a step lowers: the loss on the labels and, with several copies, their disagreement.
+    """What a step lowers: the loss on the labels, disagreement of copies and with teachers.
 
     Args:
         network: Called as ``network(x, adjacency, **inputs)``.
@@ -168,6 +179,8 @@ def training_loss(
     if recipe.copies > 1 and recipe.consistency > 0:
         answers = output.unflatten(0, (recipe.copies, -1))  # [S, N, C]
         value = value + consistency * consistency_loss(answers, task.kind, recipe.sharpening)
+    if copies.answers is not None:
+        value = value + teaching_loss(output, copies.answers, task.kind)
     return value
 
 

@@ -3,7 +3,7 @@
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -59,6 +59,7 @@ def fit(
     task: GraphTask,
     recipe: Recipe,
     *,
+    answers: Sequence[Tensor] | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
     stop: Callable[[Epoch], bool] | None = None,
 ) -> Fit:
@@ -68,11 +69,12 @@ def fit(
         network: Called as ``network(x, adjacency)``; on the same device as the task.
         task: What to learn.
         recipe: How.
+        answers: What teachers say of the nodes of each graph, where there are any.
         on_epoch: Told of every epoch.
         stop: Asked after every epoch whether to end there.
     """
     started = time.perf_counter()
-    epochs = make_epochs(network, task, recipe)
+    epochs = make_epochs(network, task, recipe, answers)
     best: Epoch | None = None
     best_weights: dict[str, Tensor] = {}
     for number in range(recipe.epochs):

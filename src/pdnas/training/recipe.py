@@ -41,6 +41,12 @@ class Recipe(BaseModel):
     sharpening: float = Field(
         0.5, ge=0.01, le=1, description="Temperature of that answer; the lower, the surer."
     )
+    teachers: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="Networks trained first, of which a final training learns the mean answer too.",
+    )
     epochs: int = Field(400, ge=1, description="Epochs at most.")
     patience: int = Field(100, ge=1, description="Epochs without a better one before stopping.")
     selection: Literal["metric", "loss"] = Field(

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ from pdnas.tasks import GraphTask, Split
 from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch, Fit, fit, read_test, seeded
 from pdnas.training.recipe import Recipe, find_recipe
+from pdnas.training.teaching import mean_answers, teacher_seeds
 
 
 class Training(Record):
@@ -156,6 +157,9 @@ def train_once(
 ) -> tuple[GraphNetwork, Fit]:
     """Train an architecture with one seed: the network with its best weights, and how it went.
 
+    Teachers, where the recipe has any, are trained first, each with a seed of its own that follows
+    from this one; their time counts.
+
     Args:
         architecture: What to train.
         task: On what, and where: the network goes to the task's device.
@@ -166,6 +170,16 @@ def train_once(
         stop: Asked after every epoch whether to end there.
     """
     device = task.graphs[0].y.device
+    answers, before = None, 0.0
+    if recipe.teachers:
+        alone = recipe.changed(teachers=0)
+        trained = [
+            train_once(architecture, task, hidden=hidden, recipe=alone, seed=other, stop=stop)
+            for other in teacher_seeds(seed, recipe.teachers)
+        ]
+        answers = mean_answers([network for network, _ in trained], task)
+        before = sum(outcome.seconds for _, outcome in trained)
+        recipe = alone.changed(copies=1)  # the teachers agree already
     with seeded(seed, device):
         network = GraphNetwork(
             architecture,
@@ -176,9 +190,9 @@ def train_once(
             attention_dropout=recipe.attention_dropout,
             feature_weights=recipe.feature_weights == "on",
         ).to(device)
-        outcome = fit(network, task, recipe, on_epoch=on_epoch, stop=stop)
+        outcome = fit(network, task, recipe, answers=answers, on_epoch=on_epoch, stop=stop)
     network.fold_feature_weights()
-    return network, outcome
+    return network, replace(outcome, seconds=before + outcome.seconds)
 
 
 def sum_up(

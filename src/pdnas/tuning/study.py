@@ -198,7 +198,8 @@ class RecipeStudy(Study):
 
     Args:
         architecture: What is trained.
-        base: The recipe that there is already; fields that are not tuned keep its values.
+        base: The recipe that there is already; fields that are not tuned keep its values. Its
+            teachers are left for the final trainings.
         fields: What to tune, see :data:`~pdnas.tuning.ranges.RANGES`.
         trials: How many recipes to try.
         seeds: How many trainings each trial of the first round is.
@@ -218,11 +219,12 @@ class RecipeStudy(Study):
         journal: Path | None = None,
     ) -> None:
         super().__init__("recipe", journal)
-        self._architecture, self._base, self._fields = architecture, base, tuple(fields)
+        self._architecture, self._fields = architecture, tuple(fields)
+        self._base, self._teachers = base.changed(teachers=0), base.teachers
         self._count, self._seeds, self._seed = trials, seeds, seed
-        self._first = [base]
+        self._first = [self._base]
         for name in KNOWN:
-            known = base.changed(**within_ranges(RECIPES[name], self._fields))
+            known = self._base.changed(**within_ranges(RECIPES[name], self._fields))
             if known not in self._first:
                 self._first.append(known)
 
@@ -289,10 +291,11 @@ class RecipeStudy(Study):
         """The recipe with the best validation in the second round, or in the first before that."""
         tried = self.complete
         tried = [trial for trial in tried if "round" in trial.user_attrs] or tried
-        if not tried:
-            return self._base
-        best = max(tried, key=lambda trial: trial.value or 0.0)
-        return Recipe.model_validate(best.user_attrs["recipe"])
+        recipe = self._base
+        if tried:
+            best = max(tried, key=lambda trial: trial.value or 0.0)
+            recipe = Recipe.model_validate(best.user_attrs["recipe"])
+        return recipe.changed(teachers=self._teachers)
 
     def values(self, trial: FrozenTrial) -> dict[str, Any]:
         recipe = trial.user_attrs.get("recipe", {})

@@ -185,7 +185,7 @@ def _choose_shape(
                 task=TASK,
                 architecture=given,
                 hidden=cell["hidden"],
-                recipe=job.recipe,
+                recipe=job.recipe.changed(teachers=0),
                 seeds=tuple(range(job.trial_seed, job.trial_seed + tuning.trial_seeds)),
             )
         shape = {"blocks": (cell["blocks"],), "hidden": (cell["hidden"],)}
