@@ -178,10 +178,10 @@ def test_final_trainings_may_be_more_patient(
         return do(self, *arguments)
 
     monkeypatch.setattr(trainings.TrainingWork, "do", spy)
-    leg = done(request.getfixturevalue(kind)(trials=1, patience=7), tiny_task)
-    patient = tiny_job.recipe.changed(patience=7)
-    assert asked == [tiny_job.recipe, tiny_job.recipe, patient]
-    assert leg.recipe == patient
+    leg = done(request.getfixturevalue(kind)(trials=1, patience=7, teachers=2), tiny_task)
+    final = tiny_job.recipe.changed(patience=7, teachers=2)
+    assert asked == [tiny_job.recipe, tiny_job.recipe, final]
+    assert leg.recipe == final
 
 
 def test_without_trials_a_recipe_stays_as_it_is(tiny_task: GraphTask) -> None:

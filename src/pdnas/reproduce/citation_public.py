@@ -63,6 +63,9 @@ STARTS = {"paper": "plain, tuned, paper space", "extended": "grand, tuned"}
 START = RECIPES["consistency"]
 """The recipe that its tuning begins with."""
 
+TEACHERS = {"paper": 4, "extended": 0}
+"""Of the final trainings; what is found in the extended space depends less on its seed."""
+
 QUICK = Recipe(epochs=30)
 
 PATIENCE = 100
@@ -128,6 +131,7 @@ class CitationPublic(Table):
                 job=_job(space, start[0].recipe, quick=quick),
                 trials=1 if quick else 10,
                 patience=None if quick else START.patience,
+                teachers=0 if quick else TEACHERS[space],
             )
             for seed in range(searches)
             for task in reversed(TASKS)

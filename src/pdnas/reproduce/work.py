@@ -76,6 +76,7 @@ class TableWork(Work):
         seeds: How many final trainings.
         trials: Recipes to try.
         patience: Of the final trainings; none: as the recipe has it.
+        teachers: Of the final trainings.
     """
 
     row: str
@@ -83,6 +84,7 @@ class TableWork(Work):
     seeds: int = 10
     trials: int = 0
     patience: int | None = None
+    teachers: int = 0
 
     def final_seeds(self) -> tuple[int, ...]:
         """None of those that chose anything."""
@@ -102,6 +104,8 @@ class TableWork(Work):
         recipe, tune_seconds = tuned(architecture, task, hidden, recipe, self.trials, self.seed)
         if self.patience is not None:
             recipe = recipe.changed(patience=self.patience)
+        if self.teachers:
+            recipe = recipe.changed(teachers=self.teachers)
         work = TrainingWork(
             task=self.task,
             architecture=architecture,
