@@ -477,15 +477,17 @@ def test_the_best_three_are_trained_again_as_often_as_is_asked_for(
 def test_only_final_trainings_have_teachers(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts: list[tuple[bool, int]] = []
+    counts: dict[str, set[int]] = {"timed": set(), "candidates": set(), "final": set()}
 
     def trained(*arguments: Any, **rest: Any) -> tuple[GraphNetwork, Fit]:
-        counts.append((rest["seed"] >= 2**32, rest["recipe"].teachers))
+        final = "candidates" if rest["seed"] >= 2**32 else "final"
+        what = "timed" if rest["recipe"].epochs == TIMED else final
+        counts[what].add(rest["recipe"].teachers)
         return train_once(*arguments, **rest)
 
     monkeypatch.setattr(pipeline, "train_once", trained)
     search(tiny_task, short(recipe=Recipe(epochs=2, teachers=2)))
-    assert {(True, 0), (False, 2)} == set(counts)
+    assert counts == {"timed": {0}, "candidates": {0}, "final": {2}}
 
 
 def test_teachers_are_part_of_the_estimate(tiny_task: GraphTask, clock: Clock) -> None:
@@ -753,8 +755,8 @@ def test_the_test_part_is_read_once_for_each_training_after_the_choice(
 ) -> None:
     events, make = Events(), Batches.__init__
 
-    def spy(self: Batches, task: GraphTask, part: Any, size: int = 1) -> None:
-        make(self, task, part, size)
+    def spy(self: Batches, task: GraphTask, part: Any, *more: Any) -> None:
+        make(self, task, part, *more)
         events.seen.append(f"reads {part}")
 
     monkeypatch.setattr(Batches, "__init__", spy)

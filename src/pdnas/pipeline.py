@@ -770,7 +770,7 @@ def _measure(problem: Problem, job: Job) -> tuple[float, float]:
                 problem.sample(generator),
                 problem.task,
                 hidden=problem.hidden,
-                recipe=job.recipe.changed(epochs=TIMED),
+                recipe=job.recipe.changed(epochs=TIMED, teachers=0),
                 seed=job.seed,
                 on_epoch=lambda _: clock.append(time.perf_counter()),
             )
