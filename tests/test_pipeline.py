@@ -481,7 +481,7 @@ def test_only_final_trainings_have_teachers(
 
     def trained(*arguments: Any, **rest: Any) -> tuple[GraphNetwork, Fit]:
         final = "candidates" if rest["seed"] >= 2**32 else "final"
-        what = "timed" if rest["recipe"].epochs == TIMED else final
+        what = "timed" if rest["recipe"].epochs == pipeline.TIMED else final
         counts[what].add(rest["recipe"].teachers)
         return train_once(*arguments, **rest)
 
