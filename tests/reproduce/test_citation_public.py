@@ -156,6 +156,9 @@ def test_quick_is_short(leg_of: MakeLeg) -> None:
     for work in given.values():
         assert isinstance(work, GivenWork)
         assert (work.seeds, work.recipe.epochs) == (2, 30)
+    gat = given["cora-gat"]
+    assert isinstance(gat, GivenWork)
+    assert gat.recipe == RECIPES["gat"].changed(epochs=30)
     for work in everything(leg_of, searches=1, quick=True).values():
         assert (work.seeds, work.trials <= 1) == (2, True)
         if isinstance(work, SearchedWork):

@@ -40,11 +40,16 @@ def by_rate(asked: Ask) -> float:
     return 1 - asked.recipe.lr
 
 
-def finish(study: RecipeStudy, score: Callable[[Ask], float] = by_rate) -> list[Ask]:
-    """Do all that is left of a study, one trial after the other."""
+def finish(
+    study: RecipeStudy, score: Callable[[Ask], float] = by_rate, failing: int | None = None
+) -> list[Ask]:
+    """Do all that is left of a study, one trial after the other; one of them may fail."""
     done = []
     while (asked := study.ask()) is not None:
-        study.done(asked.number, score(asked))
+        if asked.number == failing:
+            study.failed(asked.number, "no luck")
+        else:
+            study.done(asked.number, score(asked))
         done.append(asked)
     return done
 
@@ -140,13 +145,7 @@ def test_the_best_of_the_second_round_wins(again: list[float], winner: int) -> N
 def test_where_the_first_recipe_failed_another_takes_its_place() -> None:
     study = make(trials=6)
     scores = [0.0, 0.9, 0.8, 0.7, 0.75, 0.2, *[0.5] * FINALISTS]
-    asked: list[Ask] = []
-    while (trial := study.ask()) is not None:
-        asked.append(trial)
-        if trial.number == 0:
-            study.failed(0, "no luck")
-        else:
-            study.done(trial.number, scores[trial.number])
+    asked = finish(study, lambda trial: scores[trial.number], failing=0)
     assert [trial.recipe for trial in asked[6:]] == [asked[n].recipe for n in (1, 2, 4, 3)]
 
 
@@ -154,13 +153,7 @@ def test_one_lucky_trial_does_not_win() -> None:
     """The trial 0 is the best single one, but its second try failed; trial 1 was tried twice."""
     study = make(trials=2)
     scores = {0: 1.0, 1: 0.5, 3: 0.4}
-    asked: list[Ask] = []
-    while (trial := study.ask()) is not None:
-        asked.append(trial)
-        if trial.number == 2:
-            study.failed(2, "no luck")
-        else:
-            study.done(trial.number, scores[trial.number])
+    asked = finish(study, lambda trial: scores[trial.number], failing=2)
     assert len(asked) == 4
     assert study.best == asked[1].recipe
 

@@ -67,6 +67,7 @@ TEACHERS = {"paper": 4, "extended": 0}
 """Of the final trainings; what is found in the extended space depends less on its seed."""
 
 QUICK = Recipe(epochs=30)
+"""What stands for all tuned recipes where a look is enough."""
 
 PATIENCE = 100
 """Of the trainings that choose a network and its recipe; the final ones have more."""
@@ -74,10 +75,10 @@ PATIENCE = 100
 ROWS = (
     "gcn",
     "gat",
-    "plain, tuned, paper space",
+    STARTS["paper"],
     "random, same cost as pdnas, paper space",
     "pdnas, paper space",
-    "grand, tuned",
+    STARTS["extended"],
     "gcn, recipe of pdnas, extended space",
     "gat, recipe of pdnas, extended space",
     "grand, recipe of pdnas, extended space",
@@ -114,13 +115,14 @@ class CitationPublic(Table):
                 )
         for task in reversed(TASKS):
             for name in ("gcn", "gat"):
+                recipe = RECIPES[name].changed(epochs=QUICK.epochs) if quick else RECIPES[name]
                 works[f"{task}-{name}"] = GivenWork(
                     task=task,
                     row=name,
                     seeds=seeds,
                     architecture=BASELINES[name].architecture,
                     hidden=BASELINES[name].hidden,
-                    recipe=QUICK if quick else RECIPES[name],
+                    recipe=recipe,
                 )
         searched = {
             f"{task}-{space}-{seed}": SearchedWork(
