@@ -137,7 +137,7 @@ class Pipeline:
         self.job, self.task, self.watcher = job, task, watcher
         self._tuner = tuner
         self._run = run
-        self._problems = _problems(job, task, watcher)
+        self._problems = grid(job, task, watcher)
         self._live: Search | None = None
         self._kept: dict[str, dict[str, Tensor]] = {}
         self._started = started
@@ -735,8 +735,8 @@ class Pipeline:
         return result
 
 
-def _problems(job: Job, task: GraphTask, watcher: Watcher) -> list[Problem]:
-    """The grid: every depth with every hidden size, without what no network fits into."""
+def grid(job: Job, task: GraphTask, watcher: Watcher) -> list[Problem]:
+    """Every depth with every hidden size, without what no network fits into."""
     problems, refused = [], []
     for num_blocks, hidden in itertools.product(job.blocks, job.hidden):
         try:

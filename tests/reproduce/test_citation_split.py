@@ -6,14 +6,18 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+import torch
+from torch_geometric.data import Data
 
-from pdnas.job import Job
+from pdnas.job import Job, Watcher
 from pdnas.models.baselines import Baseline
 from pdnas.models.baselines.jknet import jknet_concat
+from pdnas.pipeline import grid
 from pdnas.reproduce import citation_split, reproduce
 from pdnas.reproduce.base import TASKS
 from pdnas.reproduce.citation_split import DEPTHS, ROWS, CitationSplit
 from pdnas.reproduce.work import GivenWork, Leg, SearchedWork
+from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 
 MakeLeg = Callable[..., Leg]
@@ -161,6 +165,23 @@ def test_then_every_depth_is_trained_and_searched_on_one_split(tuned: dict[str, 
         assert each.seeds == (3 if key.endswith("-one") else 1)
         assert each.split_seed == 0 or not key.endswith("-one")
     assert {each.split_seed for each in given.values()} == set(range(10))
+
+
+@pytest.mark.parametrize(("features", "classes"), [(1433, 7), (3703, 6), (500, 3)])
+def test_at_every_depth_some_network_is_small_enough(features: int, classes: int) -> None:
+    y = torch.arange(classes).repeat(6)
+    edges = torch.stack([torch.arange(len(y)), torch.arange(len(y)).roll(1)])
+    data = Data(x=torch.ones(len(y), features), edge_index=edges, y=y)
+    task = GraphTask.from_data(data, name="cora", split="random", split_seed=0)
+    widths = {}
+    for depth in DEPTHS:
+        job = citation_split._job(depth, Recipe(), quick=False)
+        work = SearchedWork(task="cora", row="found", job=job, rival=citation_split.RIVAL)
+        (widths[depth],) = work.job_on(task).hidden
+        (problem,) = grid(work.job_on(task), task, Watcher())
+        assert problem.parameters(problem.smallest) <= jknet_concat(2).parameters(task, 64)
+    assert widths[2] == 64
+    assert widths[7] == 32
 
 
 def test_last_the_best_depth_on_validation_is_searched_on_every_split(

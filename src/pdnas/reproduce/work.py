@@ -1,6 +1,5 @@
 """The work that tables are made of: networks found, tuned, trained and tested on one split."""
 
-import itertools
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -11,9 +10,8 @@ from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError
 from pdnas.job import Job, Watcher
 from pdnas.models.baselines import BASELINES, Baseline
-from pdnas.pipeline import Pipeline
+from pdnas.pipeline import Pipeline, grid
 from pdnas.runs import Record, environment
-from pdnas.search import Problem
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.seeds import train_once
@@ -160,7 +158,8 @@ class SearchedWork(TableWork):
 
     Args:
         job: The search.
-        rival: A network that the one found must not be larger than.
+        rival: A network that the one found must not be larger than; of the job's hidden sizes only
+            the largest that allows this is searched.
     """
 
     job: Job
@@ -168,11 +167,13 @@ class SearchedWork(TableWork):
 
     def job_on(self, task: GraphTask) -> Job:
         """The job with its seed, and with its limit on a task."""
-        update: dict[str, int] = {"seed": self.seed}
-        if self.rival is not None:
-            limit = self.rival.architecture.parameters(task, self.rival.hidden)
-            update["max_parameters"] = limit
-        return self.job.model_copy(update=update)
+        job = self.job.model_copy(update={"seed": self.seed})
+        if self.rival is None:
+            return job
+        limit = self.rival.architecture.parameters(task, self.rival.hidden)
+        job = job.model_copy(update={"max_parameters": limit})
+        widest = max(problem.hidden for problem in grid(job, task, Watcher()))
+        return job.model_copy(update={"hidden": (widest,)})
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         task = self.on_split(task)
@@ -203,10 +204,7 @@ class RandomWork(SearchedWork):
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         task = self.on_split(task)
         job = self.job_on(task)
-        problems = [
-            Problem(task, job.space, blocks, hidden, job.recipe, job.max_parameters)
-            for blocks, hidden in itertools.product(job.blocks, job.hidden)
-        ]
+        problems = grid(job, task, Watcher())
         generator = torch.Generator().manual_seed(job.seed)
         best: tuple[float, Architecture, int] | None = None
         tried, began = 0, time.monotonic()
