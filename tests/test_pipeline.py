@@ -406,6 +406,49 @@ def test_the_best_three_are_trained_again_and_the_best_mean_is_chosen(
     assert result.architecture == trials[3].architecture
 
 
+@pytest.mark.parametrize(
+    ("vals", "expected"),
+    [
+        # Variances 0.01, 0.01 and 0.04, their mean 0.02: the standard error is sqrt(0.02 / 3) =
+        # 0.0816, and a mean of 0.72 is near enough to 0.8, one of 0.71 is not.
+        (
+            {"large": (0.7, 0.8, 0.9), "medium": (0.61, 0.71, 0.81), "small": (0.1, 0.3, 0.5)},
+            "large",
+        ),
+        (
+            {"large": (0.7, 0.8, 0.9), "medium": (0.62, 0.72, 0.82), "small": (0.1, 0.3, 0.5)},
+            "medium",
+        ),
+        (
+            {"large": (0.7, 0.8, 0.9), "medium": (0.62, 0.72, 0.82), "small": (0.52, 0.72, 0.92)},
+            "small",
+        ),
+        ({"large": (0.7, 0.8), "medium": (0.69, 0.79), "small": (0.69, 0.79)}, "large"),
+    ],
+)
+def test_of_those_within_a_standard_error_of_the_best_the_smallest_is_chosen(
+    tiny_task: GraphTask,
+    monkeypatch: pytest.MonkeyPatch,
+    vals: dict[str, tuple[float, ...]],
+    expected: str,
+) -> None:
+    expansions = {"small": 1, "medium": 2, "large": 8}
+    rivals = {
+        name: Architecture(blocks=(BlockSpec(expansion=expansions[name]), BlockSpec()))
+        for name in vals
+    }
+    figures = {rivals[name]: values for name, values in vals.items()}
+
+    def value(architecture: Architecture, seed: int) -> float:
+        own = figures.get(architecture)
+        return 0.01 if own is None or seed < 2**32 else own[seed - 2**32]
+
+    pretend(monkeypatch, value)
+    repeats = len(vals["large"]) - 1
+    result = search(tiny_task, lean(incumbents=tuple(rivals.values()), repeats=repeats))
+    assert result.architecture == rivals[expected]
+
+
 def changed_choices(space: SearchSpace, one: Architecture, other: Architecture) -> int:
     """How many choices it takes to come from a plain architecture to another."""
     turned = len(set(one.gates) ^ set(other.gates))
@@ -584,6 +627,30 @@ def test_designs_of_the_space_are_trained_after_the_candidates(tiny_task: GraphT
     found = {trial.architecture for trial in first[:4]}
     assert [trial.architecture for trial in first[4:]] == [a for a in expected if a not in found]
     assert {(trial.hidden, trial.shared_val) for trial in first[4:]} == {(4, None)}
+
+
+def test_incumbents_are_trained_after_the_candidates_and_each_once(tiny_task: GraphTask) -> None:
+    mine = Architecture(blocks=(BlockSpec(attention="gat", heads=4), BlockSpec()))
+    same = mine.model_copy(update={"blocks": (mine.blocks[0], BlockSpec(heads=16))})
+    other = Architecture(blocks=(BlockSpec(),))
+    job = short(incumbents=(mine, same, other), blocks=(2, 1), mutations=0, seeds=1, controls=())
+    result = search(tiny_task, job)
+    assert result.search is not None
+    first = [trial for trial in result.search.trials if trial.seed == job.trial_seed]
+    assert [trial.architecture for trial in first[4:]] == [mine, other], (
+        "heads of gcn are no choice"
+    )
+    assert {(trial.hidden, trial.shared_val) for trial in first[4:]} == {(4, None)}
+
+
+def test_an_incumbent_that_is_too_large_is_refused(tiny_task: GraphTask) -> None:
+    mine = Architecture(blocks=(BlockSpec(expansion=8), BlockSpec()))
+    limit = mine.parameters(tiny_task, 4) - 1
+    with pytest.raises(
+        SearchError, match=f"incumbent has {limit + 1} .*--max-parameters is {limit};"
+    ):
+        search(tiny_task, lean(incumbents=(mine,), hidden=(8, 4), max_parameters=limit))
+    search(tiny_task, lean(incumbents=(mine,), hidden=(8, 4), max_parameters=limit + 1))
 
 
 def test_designs_that_are_too_large_are_left_out(tiny_task: GraphTask) -> None:
@@ -1445,6 +1512,14 @@ def test_what_a_search_says_of_itself_is_passed_on(
         ({"mutations": 10_001}, "--mutations is 10001; give 0 to 10000"),
         ({"repeats": 0}, "--repeats is 0; give 1 to 10000"),
         ({"repeats": 10_001}, "--repeats is 10001; give 1 to 10000"),
+        (
+            {"incumbents": (Architecture(blocks=(BlockSpec(),)),)},
+            r"An incumbent has 1 block\(s\), but --blocks is \[2\]; add its depth",
+        ),
+        (
+            {"incumbents": (BASELINES["gcn"].architecture,)},
+            "An incumbent is not a member of the space 'paper'; search in another --space",
+        ),
         ({"tune": -1}, "--tune is -1; give 0 to 10000"),
         ({"tune": 10_001}, "--tune is 10001; give 0 to 10000"),
         ({"seed": -1}, "The seed -1 is out of range"),

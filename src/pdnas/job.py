@@ -36,6 +36,7 @@ class Job(Record):
         seeds: How many final trainings.
         candidates: How many architectures of each search are trained to choose among them.
         designs: Whether baselines that are members of the space are trained as candidates too.
+        incumbents: Networks that there are already; they are trained as candidates too.
         mutations: How many changes of the best of these are trained, each of one choice.
         repeats: How often the best few of all these are trained again, with other seeds.
         tune: How many recipes to try for the network found; 0: the recipe stays as it is.
@@ -53,6 +54,7 @@ class Job(Record):
     seeds: int = 3
     candidates: int = 6
     designs: Literal["on", "off"] = "on"
+    incumbents: tuple[Architecture, ...] = ()
     mutations: int = 0
     repeats: int = 1
     tune: int = 0
@@ -94,6 +96,8 @@ class Job(Record):
                 raise unknown("control", name, ["random", *BASELINES])
         for num_blocks in self.blocks:
             check_blocks(num_blocks)
+        for architecture in self.incumbents:
+            self._check_incumbent(architecture)
         for hidden in self.hidden:
             check_hidden(hidden)
         if not 0 <= self.seed < 2**62:
@@ -101,6 +105,18 @@ class Job(Record):
         if self.budget_seconds is not None and not 0 < self.budget_seconds < float("inf"):
             raise SearchError(
                 f"The budget is {self.budget_seconds} seconds; give a number above 0."
+            )
+
+    def _check_incumbent(self, architecture: Architecture) -> None:
+        if architecture.num_blocks not in self.blocks:
+            raise SearchError(
+                f"An incumbent has {architecture.num_blocks} block(s), but --blocks is "
+                f"{list(self.blocks)}; add its depth there or leave it out."
+            )
+        if self.space.plain(architecture) not in self.space:
+            raise SearchError(
+                f"An incumbent is not a member of the space '{self.space.name}'; search in another "
+                "--space or leave it out, and train it apart with pdnas train."
             )
 
 

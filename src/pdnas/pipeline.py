@@ -46,6 +46,9 @@ from pdnas.training.seeds import Training, sum_up, train_once
 FINALISTS = 3
 """Candidates that are trained again: one training is a matter of luck."""
 
+TELLING = 3
+"""Trainings of each from which their spread tells how far a mean can be trusted."""
+
 SEARCH_SHARE, CANDIDATE_SHARE, TUNE_SHARE = 0.45, 0.75, 0.9
 """Parts of a budget after which the search, the candidates' trainings and the tuning end."""
 
@@ -138,6 +141,7 @@ class Pipeline:
         self._tuner = tuner
         self._run = run
         self._problems = grid(job, task, watcher)
+        _check_incumbents(job, self._problems)
         self._live: Search | None = None
         self._kept: dict[str, dict[str, Tensor]] = {}
         self._started = started
@@ -396,15 +400,14 @@ class Pipeline:
         return [(*what, estimate) for what, estimate in queue.items()]
 
     def _designs(self) -> list[tuple[Architecture, int]]:
-        """The baselines that are members of the space, of a depth that is searched, and fit."""
-        if self.job.designs == "off":
-            return []
-        space = self.job.space
-        known = [space.plain(BASELINES[name].architecture) for name in BASELINES]
+        """What there was before: members of the space, of a depth that is searched, that fit."""
+        space, known = self.job.space, list(self.job.incumbents)
+        if self.job.designs == "on":
+            known += [BASELINES[name].architecture for name in BASELINES]
         return [
             (architecture, problem.hidden)
             for problem in self._problems
-            for architecture in known
+            for architecture in dict.fromkeys(space.plain(one) for one in known)
             if architecture in space
             and architecture.num_blocks == problem.num_blocks
             and problem.fits(architecture)
@@ -494,14 +497,24 @@ class Pipeline:
 
     @property
     def chosen(self) -> Trial:
-        """Of the candidates that were trained again that with the best mean validation."""
+        """Of the candidates that were trained again that with the best mean validation.
+
+        Where each was trained often enough to tell, the smallest within one standard error of it:
+        it may well be as good, and depends on fewer weights (Breiman et al., Classification and
+        Regression Trees, 1984).
+        """
         trained: dict[tuple[Architecture, int], list[Trial]] = {}
         for trial in self.progress.trials:
             trained.setdefault((trial.architecture, trial.hidden), []).append(trial)
-        best = max(
-            trained.values(), key=lambda own: (len(own) > 1, statistics.fmean(t.val for t in own))
+        rivals = [own for own in trained.values() if len(own) > 1] or list(trained.values())
+        means = [statistics.fmean(trial.val for trial in own) for own in rivals]
+        least = max(means) - _standard_error(rivals)
+        _, _, chosen = min(
+            (own[0].architecture.parameters(self.task, own[0].hidden), -mean, number)
+            for number, (own, mean) in enumerate(zip(rivals, means, strict=True))
+            if mean >= least
         )
-        return best[0]
+        return rivals[chosen][0]
 
     @property
     def choice_val(self) -> float:
@@ -752,6 +765,29 @@ def grid(job: Job, task: GraphTask, watcher: Watcher) -> list[Problem]:
     for reason in refused:
         watcher.noted(f"Left out: {reason}")
     return problems
+
+
+def _check_incumbents(job: Job, problems: Sequence[Problem]) -> None:
+    """Refuse a network that there is already but that is larger than one may be."""
+    for architecture in job.incumbents:
+        shaped = [p for p in problems if p.num_blocks == architecture.num_blocks]
+        if not any(problem.fits(architecture) for problem in shaped):
+            sizes = [problem.parameters(architecture) for problem in shaped]
+            least = f"{min(sizes):,}" if sizes else "more"
+            raise SearchError(
+                f"An incumbent has {least} parameters at the smallest hidden size that is searched "
+                f"with its depth, but --max-parameters is {job.max_parameters:,}; raise it, lower "
+                "--hidden, or leave the incumbent out."
+            )
+
+
+def _standard_error(rivals: Sequence[Sequence[Trial]]) -> float:
+    """Of a mean validation, from how much the trainings of each differ; 0 where there are few."""
+    fewest = min(len(own) for own in rivals)
+    if fewest < TELLING:
+        return 0.0
+    spread = statistics.fmean(statistics.variance(trial.val for trial in own) for own in rivals)
+    return math.sqrt(spread / fewest)
 
 
 def _measure(problem: Problem, job: Job) -> tuple[float, float]:

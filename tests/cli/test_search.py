@@ -17,7 +17,7 @@ from tests.cli.conftest import PROMISED
 
 import pdnas as package
 from pdnas import pipeline
-from pdnas.architecture import Architecture
+from pdnas.architecture import Architecture, BlockSpec
 from pdnas.cli import STARTED
 from pdnas.cli.live import SearchProgress
 from pdnas.cli.search import SearchSettings
@@ -86,6 +86,7 @@ OTHER_FLAGS = {
     "--max-parameters",
     "--candidates",
     "--designs",
+    "--incumbents",
     "--mutations",
     "--repeats",
     "--tune",
@@ -451,6 +452,15 @@ def test_designs_are_baselines_of_the_space_that_are_trained_too(search: Run, pl
     assert len(plain()["search"]["trials"]) == 1
 
 
+def test_incumbents_are_networks_that_are_trained_too(search: Run, tmp_path: Path) -> None:
+    mine = Architecture(blocks=(BlockSpec(attention="cos"), BlockSpec(expansion=4)))
+    mine.save(tmp_path / "mine.json")
+    trials = search("--incumbents", tmp_path / "mine.json")["search"]["trials"]
+    first = [trial for trial in trials if trial["seed"] == 2**32]
+    assert [trial["shared_val"] is None for trial in first] == [False, True]
+    assert Architecture.model_validate(first[1]["architecture"]) == mine
+
+
 def test_mutations_are_changes_that_are_trained_too(search: Run, plain: Run) -> None:
     result = search("--mutations", "2")
     trials, alone = result["search"]["trials"], plain()["search"]["trials"]
@@ -665,6 +675,8 @@ def test_a_run_directory_that_exists_is_refused(refused: Callable[..., str], pla
         (["--seeds", "0"], r"--seeds is 0; give 1 to 10000\."),
         (["--mutations=-1"], r"--mutations is -1; give 0 to 10000\."),
         (["--repeats=0"], r"--repeats is 0; give 1 to 10000\."),
+        (["--incumbents", "gcn"], r"An incumbent is not a member of the space 'paper'; search in"),
+        (["--incumbents", "mine"], r"Unknown baseline 'mine'; known are: .*a \.json file"),
         (["--tune=-1"], r"--tune is -1; give 0 to 10000\."),
         (["--tune", "10001"], r"--tune is 10001; give 0 to 10000\."),
         (["--seed", "-1"], r"The seed -1 is out of range"),

@@ -20,6 +20,7 @@ from pdnas.cli.flags import (
     given,
 )
 from pdnas.cli.live import SearchProgress
+from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError
 from pdnas.job import Job, Tuner
 from pdnas.models.baselines import BASELINES
@@ -81,6 +82,8 @@ class Command:
     """architectures of each search that are trained to choose among them"""
     designs: Literal["on", "off"] = "on"
     """whether baselines that are members of the space are candidates too"""
+    incumbents: tuple[str, ...] = ()
+    """networks of the space that are candidates too: architecture files or run directories"""
     mutations: int = 0
     """changes of the best of these, of one choice each, that are trained too"""
     repeats: int = 1
@@ -130,6 +133,7 @@ class Command:
             seeds=self.seeds,
             candidates=self.candidates,
             designs=self.designs,
+            incumbents=tuple(find_architecture(name)[0] for name in self.incumbents),
             mutations=self.mutations,
             repeats=self.repeats,
             tune=self.tune,
