@@ -643,6 +643,22 @@ def test_incumbents_are_trained_after_the_candidates_and_each_once(tiny_task: Gr
     assert {(trial.hidden, trial.shared_val) for trial in first[4:]} == {(4, None)}
 
 
+def test_an_incumbent_is_trained_again_even_if_it_was_not_among_the_best(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Architecture(blocks=(BlockSpec(attention="cos"), BlockSpec(expansion=8)))
+    vals = iter([0.9, 0.8, 0.7, 0.6, 0.1, *(0.2, 0.2, 0.2, 0.9), *(0.2, 0.2, 0.2, 0.9)])
+    pretend(monkeypatch, lambda _, seed: next(vals) if seed >= 2**32 else 0.0)
+    job = short(candidates=4, incumbents=(mine,), mutations=0, repeats=2, seeds=1, controls=())
+    result = search(tiny_task, job)
+    assert result.search is not None
+    trials = result.search.trials
+    assert [trial.seed - 2**32 for trial in trials] == [0] * 5 + [1] * 4 + [2] * 4
+    assert [trials.index(trial) for trial in trials if trial.architecture == mine] == [4, 8, 12]
+    # The means are 0.43, 0.40, 0.37 and 0.63.
+    assert result.architecture == mine
+
+
 def test_an_incumbent_that_is_too_large_is_refused(tiny_task: GraphTask) -> None:
     mine = Architecture(blocks=(BlockSpec(expansion=8), BlockSpec()))
     limit = mine.parameters(tiny_task, 4) - 1

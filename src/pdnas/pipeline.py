@@ -44,7 +44,7 @@ from pdnas.training.fit import DIGITS, Epoch, Fit, read_test
 from pdnas.training.seeds import Training, sum_up, train_once
 
 FINALISTS = 3
-"""Candidates that are trained again: one training is a matter of luck."""
+"""Candidates that are trained again, beside incumbents: one training is a matter of luck."""
 
 TELLING = 3
 """Trainings of each from which their spread tells how far a mean can be trusted."""
@@ -210,7 +210,8 @@ class Pipeline:
         step = sum(search for search, _ in costs)
         training = statistics.fmean(training for _, training in costs)
         whole_training = training * job.recipe.epochs
-        raced = job.candidates * len(costs) + job.mutations + FINALISTS * job.repeats
+        finalists = FINALISTS + len(job.incumbents)
+        raced = job.candidates * len(costs) + job.mutations + finalists * job.repeats
         trials = training * raced * math.ceil(RUNGS[-1] * job.recipe.epochs)
         trials += len(self._designs()) * whole_training
         tuning = whole_training * self._tuner.trainings if job.tune and self._tuner else 0.0
@@ -357,7 +358,12 @@ class Pipeline:
             if changed is not None:
                 race = Race(others, epochs, grace=len(RUNGS) - 1)
                 return changed, leaders[0].hidden, None, job.trial_seed, race
-        finalists = leaders[:FINALISTS]
+        incumbents = {job.space.plain(architecture) for architecture in job.incumbents}
+        finalists = [
+            trial
+            for rank, trial in enumerate(leaders)
+            if rank < FINALISTS or trial.architecture in incumbents
+        ]
         if len(first) == 1 or repeated == job.repeats * len(finalists):
             return None
         again, seed = finalists[repeated % len(finalists)], 1 + repeated // len(finalists)
