@@ -810,13 +810,19 @@ def test_a_single_candidate_is_trained_once(tiny_task: GraphTask) -> None:
     assert result.architecture == result.search.trials[0].architecture
 
 
-def test_of_equal_candidates_the_first_is_chosen(
+def test_of_equal_candidates_the_first_of_the_smallest_is_chosen(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(monkeypatch, lambda *_: 0.5)
-    result = search(tiny_task, short(seeds=1, controls=()))
+    known = tuple(
+        Architecture(blocks=(BlockSpec(expansion=expansion, activation=activation), BlockSpec()))
+        for expansion, activation in ((2, "relu"), (1, "elu"), (1, "tanh"))
+    )
+    result = search(tiny_task, lean(incumbents=known))
     assert result.search is not None
-    assert result.architecture == result.search.trials[0].architecture
+    found, *others = (size(trial, tiny_task) for trial in result.search.trials[:4])
+    assert min(found, others[0]) > others[1] == others[2]
+    assert result.architecture == known[1]
 
 
 def test_no_label_of_the_test_part_changes_a_choice(
