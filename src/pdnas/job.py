@@ -180,6 +180,7 @@ class Progress(Record):
         tune_seconds: How long it took.
         finals: The finished trainings of the chosen network.
         controls: The finished trainings of each control.
+        lost: Final trainings, as ``seed N``, and controls that diverged, and why.
         cut: Whether the only final training was cut short by the budget.
         weights: File of the best weights so far.
         seconds: Time spent so far.
@@ -194,6 +195,7 @@ class Progress(Record):
     tune_seconds: float = 0.0
     finals: tuple[Training, ...] = ()
     controls: dict[str, tuple[Training, ...]] = Field(default_factory=dict)
+    lost: dict[str, str] = Field(default_factory=dict)
     cut: bool = False
     weights: str | None = None
     seconds: float = 0.0

@@ -168,15 +168,26 @@ class Pipeline:
 
     def _is_whole(self) -> bool:
         """Whether every final training and every control is there, none of them cut short."""
-        controls = [self.progress.controls.get(name, ()) for name in self.job.controls]
-        done = [self.progress.finals, *controls]
-        return not self.progress.cut and all(len(part) == self.job.seeds for part in done)
+        progress = self.progress
+        finals = {f"seed {training.seed}" for training in progress.finals}
+        controls = {
+            name
+            for name, trainings in progress.controls.items()
+            if len(trainings) == self.job.seeds
+        }
+        wanted = {*map("seed {}".format, self.job.final_seeds), *self.job.controls}
+        return not progress.cut and wanted <= {*finals, *controls, *progress.lost}
 
     def choose(self) -> Trial:
         """Search every cell of the grid and train the candidates: the chosen one."""
         for number in range(len(self.progress.cells), len(self._problems)):
             self._search(number)
         self._try_candidates()
+        if self.progress.weights is None:
+            raise SearchError(
+                "The losses of all candidates were no longer finite; lower the learning rate, now "
+                f"{self.job.recipe.lr:g}."
+            )
         return self.chosen
 
     def _begin(self) -> Progress:
@@ -210,10 +221,10 @@ class Pipeline:
         step = sum(search for search, _ in costs)
         training = statistics.fmean(training for _, training in costs)
         whole_training = training * job.recipe.epochs
-        finalists = FINALISTS + len(job.incumbents)
-        raced = job.candidates * len(costs) + job.mutations + finalists * job.repeats
+        raced = job.candidates * len(costs) + job.mutations
+        whole = len(self._designs()) + (FINALISTS + len(job.incumbents)) * job.repeats
         trials = training * raced * math.ceil(RUNGS[-1] * job.recipe.epochs)
-        trials += len(self._designs()) * whole_training
+        trials += whole * whole_training
         tuning = whole_training * self._tuner.trainings if job.tune and self._tuner else 0.0
         final = whole_training * job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
         if job.budget_seconds is not None:
@@ -225,9 +236,9 @@ class Pipeline:
                     f"least is about {math.ceil(least) + 1} seconds: raise --budget-seconds or "
                     "search fewer --blocks and --hidden."
                 )
-            whole = step * (strategy.epochs + strategy.refining)
-            if left < whole + trials + tuning + final:
-                part = min(1.0, SEARCH_SHARE * left / whole)
+            searching = step * (strategy.epochs + strategy.refining)
+            if left < searching + trials + tuning + final:
+                part = min(1.0, SEARCH_SHARE * left / searching)
                 strategy = strategy.lasting(max(1, int(part * strategy.epochs)))
         return Plan(
             epochs=strategy.epochs,
@@ -309,6 +320,7 @@ class Pipeline:
         """Write a checkpoint; a disk that is full is reported and does not end the search."""
         assert self._run is not None
         try:
+            self._run.append_history([])  # the checkpoint counts on what was written there
             self._run.write_state(SEARCH_STATE, search.state(), mark)
         except RunError as error:
             self.watcher.noted(f"{error} The search goes on; its checkpoint is an earlier one.")
@@ -427,19 +439,35 @@ class Pipeline:
         seed: int,
         race: "Race",
     ) -> None:
-        """Train a candidate, and write down what came of it."""
+        """Train a candidate, and write down what came of it, unless the time ran out over it."""
         number = len(self.progress.trials)
         lines: list[dict[str, Any]] = []
+        is_late = False
 
         def watch(epoch: Epoch) -> None:
             lines.append({"phase": "candidate", "number": number, **asdict(epoch)})
             self.watcher.trained(f"candidate {number + 1}", epoch)
 
+        def stop(epoch: Epoch) -> bool:
+            nonlocal is_late
+            is_late = self._is_late(CANDIDATE_SHARE)
+            return race.falls_behind(epoch) or is_late
+
         try:
-            network, outcome = self._train_briefly(architecture, hidden, seed, watch, race)
+            network, outcome = train_once(
+                architecture,
+                self.task,
+                hidden=hidden,
+                recipe=brief(self.job.recipe),
+                seed=seed,
+                on_epoch=watch,
+                stop=stop,
+            )
         except DivergedError as error:
             self.watcher.noted(f"Candidate {number + 1} is given up: {error}")
             network, outcome = None, Fit(epoch=0, val=0.0, epochs=len(lines), seconds=0.0)
+        if is_late and self.progress.trials:
+            return  # a training cut short does not belong into a mean
         trial = Trial(
             architecture=architecture,
             hidden=hidden,
@@ -455,26 +483,6 @@ class Pipeline:
         name = f"candidate-{number}" if network is not None and trial.val > best else None
         weights = {} if network is None else network.state_dict()
         self._finish(lines, name, weights, trials=(*self.progress.trials, trial))
-
-    def _train_briefly(
-        self,
-        architecture: Architecture,
-        hidden: int,
-        seed: int,
-        watch: Callable[[Epoch], None],
-        race: "Race",
-    ) -> tuple[GraphNetwork | None, Fit]:
-        """A training of half the patience without teachers; it ends early if it falls behind."""
-        recipe = self.job.recipe
-        return train_once(
-            architecture,
-            self.task,
-            hidden=hidden,
-            recipe=recipe.changed(patience=max(1, recipe.patience // 2), teachers=0),
-            seed=seed,
-            on_epoch=watch,
-            stop=lambda epoch: race.falls_behind(epoch) or self._is_late(CANDIDATE_SHARE),
-        )
 
     def _finish(
         self,
@@ -503,24 +511,8 @@ class Pipeline:
 
     @property
     def chosen(self) -> Trial:
-        """Of the candidates that were trained again that with the best mean validation.
-
-        Where each was trained often enough to tell, the smallest within one standard error of it:
-        it may well be as good, and depends on fewer weights (Breiman et al., Classification and
-        Regression Trees, 1984).
-        """
-        trained: dict[tuple[Architecture, int], list[Trial]] = {}
-        for trial in self.progress.trials:
-            trained.setdefault((trial.architecture, trial.hidden), []).append(trial)
-        rivals = [own for own in trained.values() if len(own) > 1] or list(trained.values())
-        means = [statistics.fmean(trial.val for trial in own) for own in rivals]
-        least = max(means) - _standard_error(rivals)
-        _, _, chosen = min(
-            (own[0].architecture.parameters(self.task, own[0].hidden), -mean, number)
-            for number, (own, mean) in enumerate(zip(rivals, means, strict=True))
-            if mean >= least
-        )
-        return rivals[chosen][0]
+        """See :func:`best_of`."""
+        return best_of(self.progress.trials, self.task)
 
     @property
     def choice_val(self) -> float:
@@ -554,14 +546,23 @@ class Pipeline:
 
     def _train_chosen(self) -> None:
         """Train the chosen network with every final seed, and read the test part."""
-        for seed in self.job.final_seeds[len(self.progress.finals) :]:
+        done = {training.seed for training in self.progress.finals}
+        for seed in self.job.final_seeds:
+            key = f"seed {seed}"
+            if seed in done or key in self.progress.lost:
+                continue
             first = not self.progress.finals
             if self._is_late(1.0):
                 return
             best = max((other.val for other in self.progress.finals), default=-1.0)
-            training, weights, lines = self._train(
-                "found", self.chosen.architecture, self.chosen.hidden, seed, {"phase": "final"}
-            )
+            architecture, hidden = self.chosen.architecture, self.chosen.hidden
+            try:
+                training, weights, lines = self._train(
+                    "found", architecture, hidden, seed, {"phase": "final"}
+                )
+            except DivergedError as error:
+                self._lose(key, f"The final training with {key} is left out: {error}")
+                continue
             if self._is_late(1.0) and not first:
                 return  # a training cut short does not belong into a mean
             name = f"final-{seed}" if training.val > best else None
@@ -573,16 +574,28 @@ class Pipeline:
         for name, architecture in self._controls().items():
             done = self.progress.controls.get(name, ())
             for seed in self.job.final_seeds[len(done) :]:
+                if name in self.progress.lost:
+                    break
                 if self._is_late(1.0):
                     return
                 place = {"phase": "control", "name": name}
-                training, _, lines = self._train(
-                    name, architecture, self.chosen.hidden, seed, place
-                )
+                try:
+                    training, _, lines = self._train(
+                        name, architecture, self.chosen.hidden, seed, place
+                    )
+                except DivergedError as error:
+                    self._lose(name, f"The control '{name}' is left out: {error}")
+                    break
                 if self._is_late(1.0):
                     return
                 done = (*done, training)
                 self._record(lines, controls={**self.progress.controls, name: done})
+
+    def _lose(self, key: str, reason: str) -> None:
+        """Write down what diverged: it is not tried again, and of a control nothing is shown."""
+        self.watcher.noted(reason)
+        controls = {name: done for name, done in self.progress.controls.items() if name != key}
+        self._record([], controls=controls, lost={**self.progress.lost, key: reason})
 
     def _controls(self) -> dict[str, Architecture]:
         """A random architecture of the chosen shape, and the baselines."""
@@ -629,7 +642,7 @@ class Pipeline:
         if self.progress.finals:
             architecture, hidden = self.chosen.architecture, self.chosen.hidden
             trainings = list(self.progress.finals)
-        elif self.progress.trials:
+        elif weights:
             best = max(self.progress.trials, key=lambda trial: trial.val)
             architecture, hidden = best.architecture, best.hidden
             trainings = [self._of_trial(best, weights)]
@@ -730,6 +743,7 @@ class Pipeline:
             place = f"With {cell.num_blocks} block(s) and hidden size {cell.hidden}: "
             for warning in cell.warnings:
                 yield warning if len(self.progress.cells) == 1 else place + warning
+        yield from self.progress.lost.values()
         agreement = _rank_correlation(self.progress.trials)
         if agreement is not None and agreement < DISAGREEMENT:
             yield (
@@ -778,13 +792,37 @@ def _check_incumbents(job: Job, problems: Sequence[Problem]) -> None:
     for architecture in job.incumbents:
         shaped = [p for p in problems if p.num_blocks == architecture.num_blocks]
         if not any(problem.fits(architecture) for problem in shaped):
-            sizes = [problem.parameters(architecture) for problem in shaped]
-            least = f"{min(sizes):,}" if sizes else "more"
+            size = min(architecture.parameters(problems[0].task, hidden) for hidden in job.hidden)
             raise SearchError(
-                f"An incumbent has {least} parameters at the smallest hidden size that is searched "
-                f"with its depth, but --max-parameters is {job.max_parameters:,}; raise it, lower "
-                "--hidden, or leave the incumbent out."
+                f"An incumbent has {size:,} parameters with the smallest --hidden, but "
+                f"--max-parameters is {job.max_parameters:,}; raise it, lower --hidden, or leave "
+                "the incumbent out."
             )
+
+
+def best_of(trials: Sequence[Trial], task: GraphTask) -> Trial:
+    """Of the networks that were trained again the first trial of that with the best mean.
+
+    Where each was trained often enough to tell, it is the smallest within one standard error of
+    the best: it may well be as good, and depends on fewer weights (Breiman et al., Classification
+    and Regression Trees, 1984).
+
+    Args:
+        trials: All trainings of all networks.
+        task: What they are for.
+    """
+    trained: dict[tuple[Architecture, int], list[Trial]] = {}
+    for trial in trials:
+        trained.setdefault((trial.architecture, trial.hidden), []).append(trial)
+    rivals = [own for own in trained.values() if len(own) > 1] or list(trained.values())
+    means = [statistics.fmean(trial.val for trial in own) for own in rivals]
+    least = max(means) - _standard_error(rivals)
+    _, _, chosen = min(
+        (own[0].architecture.parameters(task, own[0].hidden), -mean, number)
+        for number, (own, mean) in enumerate(zip(rivals, means, strict=True))
+        if mean >= least
+    )
+    return rivals[chosen][0]
 
 
 def _standard_error(rivals: Sequence[Sequence[Trial]]) -> float:
@@ -794,6 +832,11 @@ def _standard_error(rivals: Sequence[Sequence[Trial]]) -> float:
         return 0.0
     spread = statistics.fmean(statistics.variance(trial.val for trial in own) for own in rivals)
     return math.sqrt(spread / fewest)
+
+
+def brief(recipe: Recipe) -> Recipe:
+    """Of the trainings by which candidates are compared: half the patience, and no teachers."""
+    return recipe.changed(patience=max(1, recipe.patience // 2), teachers=0)
 
 
 def _measure(problem: Problem, job: Job) -> tuple[float, float]:

@@ -129,6 +129,23 @@ def test_all_works_are_done_and_those_that_wait_for_others_last(
     assert (tmp_path / "table" / "picture.svg").read_text() == "<svg>7</svg>"
 
 
+def test_what_other_settings_came_to_is_refused(
+    make: Callable[..., Kept], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make()
+    place = tmp_path / "table" / "runs" / "cora-0.json"
+    kept = place.read_bytes()
+    monkeypatch.setattr(Small, "fails", {"cora-0"})  # another setting of that work
+    with pytest.raises(RunError, match=r"cora-0.json' is of other settings .* delete it") as caught:
+        make()
+    assert "\n" not in str(caught.value)
+    assert place.read_bytes() == kept
+    monkeypatch.setattr(Small, "fails", set())
+    place.unlink()
+    assert make().keys == ["cora-0"]
+    assert place.read_bytes() == kept
+
+
 def test_what_is_done_is_not_done_again(make: Callable[..., Kept], tmp_path: Path) -> None:
     make()
     files = [path for path in (tmp_path / "table").rglob("*") if path.is_file()]
@@ -314,7 +331,6 @@ def test_a_figure_sums_up_by_hand(leg_of: MakeLeg) -> None:
     one = leg_of("mine", 0.5, 0.7, parameters=1000, search_seconds=10.0, tune_seconds=2.0)
     two = leg_of("mine", 0.7, 0.9, parameters=2000, search_seconds=30.0, tune_seconds=4.0)
     figure = Figure.of([one, two])
-    assert figure.groups == 2
     assert figure.scores.mean == pytest.approx(0.7)
     assert figure.scores.std == pytest.approx((0.08 / 3) ** 0.5)
     # The means of the groups are 0.6 and 0.8; t of one degree of freedom is 12.7062.

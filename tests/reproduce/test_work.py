@@ -1,5 +1,6 @@
 """The works of tables: what is chosen, by what, and when the test part is read."""
 
+import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from pdnas.errors import DivergedError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline
+from pdnas.race import Race
 from pdnas.reproduce import work
 from pdnas.reproduce.work import (
     GivenWork,
@@ -169,7 +171,7 @@ def test_final_trainings_may_be_more_patient(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    monkeypatch.setattr(work, "_validation", tick(clock, 5.0, lambda: 0.5))
+    monkeypatch.setattr(work, "_tried", tick(clock, 5.0, lambda: 0.5))
     asked: list[Recipe] = []
     do = trainings.TrainingWork.do
 
@@ -234,7 +236,7 @@ def test_nothing_searched_is_larger_than_the_rival(
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(work, "_validation", tick(clock, 5.0, lambda: 0.5))
+    monkeypatch.setattr(work, "_tried", tick(clock, 5.0, lambda: 0.5))
     rival = Baseline(BASELINES["gcn"].architecture, 8)
     limit = rival.architecture.parameters(tiny_task, 8)
     sizes: dict[Baseline | None, list[int]] = {None: [], rival: []}
@@ -245,22 +247,35 @@ def test_nothing_searched_is_larger_than_the_rival(
     assert max(sizes[None]) > limit >= max(sizes[rival])
 
 
-def tick(clock: Clock, seconds: float, value: Callable[[], float]) -> Callable[..., float]:
-    """A validation that takes some seconds."""
+def tick(clock: Clock, seconds: float, value: Callable[[], float]) -> Callable[..., Trial]:
+    """A brief training that takes some seconds."""
 
-    def validate(*_: object) -> float:
+    def train(
+        architecture: Architecture, _task: GraphTask, hidden: int, _job: Job, seed: int, _race: Race
+    ) -> Trial:
         clock.now += seconds
-        return value()
+        return Trial(
+            architecture=architecture,
+            hidden=hidden,
+            seed=seed,
+            shared_val=None,
+            val=value(),
+            epoch=0,
+            epochs=1,
+            rungs=(),
+            seconds=seconds,
+        )
 
-    return validate
+    return train
 
 
 @pytest.mark.parametrize(
-    ("seconds", "values", "tried", "best"),
+    ("seconds", "values", "trained", "best"),
     [
-        (1.0, [0.1, 0.3, 0.2, 0.3, 0.1], 5, 1),  # the fifth ends in time
-        (2.0, [0.1, 0.2, 0.9], 3, 1),  # the third is the best, but ends too late
-        (9.0, [0.4], 1, 0),  # one there must be
+        # Of nine seconds six are for new ones, the rest for the best three of them again.
+        (1.0, [*(0.1, 0.3, 0.2, 0.3, 0.1, 0.2), *(0.1, 0.2, 0.9)], [0, 1, 2, 3, 4, 5, 1, 3, 2], 2),
+        (2.5, [0.1, 0.4, 0.2, 0.9], [0, 1, 2, 1], 1),  # what is trained again ends too late
+        (9.5, [0.4], [0], 0),  # one there must be
     ],
 )
 def test_random_search_takes_as_long_as_the_search(
@@ -271,23 +286,31 @@ def test_random_search_takes_as_long_as_the_search(
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     values: list[float],
-    tried: int,
+    trained: list[int],
     best: int,
 ) -> None:
     left, seen = iter(values), list[Architecture]()
+    train = tick(clock, seconds, lambda: next(left))
 
-    def validate(architecture: Architecture, *_: object) -> float:
+    def watched(architecture: Architecture, *others: Any) -> Trial:
         seen.append(architecture)
-        clock.now += seconds
-        return next(left)
+        return train(architecture, *others)
 
-    monkeypatch.setattr(work, "_validation", validate)
-    leg = done(random(), tiny_task)
-    assert (leg.row, leg.tried, len(seen)) == ("random", tried, tried)
-    assert leg.architecture == seen[best]
+    monkeypatch.setattr(work, "_tried", watched)
+    leg = done(random(seconds=9.0), tiny_task)
+    drawn = list(dict.fromkeys(seen))
+    assert [drawn.index(architecture) for architecture in seen] == trained
+    assert (leg.row, leg.tried) == ("random", len(drawn))
+    assert leg.architecture == drawn[best]
     assert all(architecture in tiny_job.space for architecture in seen)
-    assert leg.choice_val == values[best]
-    assert leg.search_seconds == seconds * tried
+    ends = [seconds * (number + 1) for number in range(len(values))]
+    own = [
+        value
+        for value, place, end in zip(values, trained, ends, strict=True)
+        if place == best and (end <= 9.0 or end == ends[0])
+    ]
+    assert leg.choice_val == pytest.approx(statistics.fmean(own))
+    assert leg.search_seconds == seconds * len(trained)
 
 
 def test_random_search_takes_turns_among_the_shapes(
@@ -298,16 +321,27 @@ def test_random_search_takes_turns_among_the_shapes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shapes: list[tuple[int, int]] = []
+    train = tick(clock, 1.0, lambda: 0.5)
 
-    def validate(architecture: Architecture, _: GraphTask, hidden: int, __: Job) -> float:
+    def watched(architecture: Architecture, task: GraphTask, hidden: int, *others: Any) -> Trial:
         shapes.append((architecture.num_blocks, hidden))
-        clock.now += 1.0
-        return 0.5
+        return train(architecture, task, hidden, *others)
 
-    monkeypatch.setattr(work, "_validation", validate)
+    monkeypatch.setattr(work, "_tried", watched)
     job = tiny_job.model_copy(update={"blocks": (1, 2), "hidden": (2, 4)})
-    done(random(job=job), tiny_task)
-    assert shapes == [(1, 2), (1, 4), (2, 2), (2, 4), (1, 2)]
+    done(random(job=job, seconds=7.5), tiny_task)
+    assert shapes[:5] == [(1, 2), (1, 4), (2, 2), (2, 4), (1, 2)]
+
+
+def test_random_search_trains_as_a_search_does(tiny_task: GraphTask, tiny_job: Job) -> None:
+    job = tiny_job.model_copy(update={"recipe": Recipe(epochs=16, patience=6, teachers=2)})
+    trial = work._tried(MINE, tiny_task, 4, job, 5, Race([], 16))
+    recipe = Recipe(epochs=16, patience=3)
+    _, fit = train_once(MINE, tiny_task, hidden=4, recipe=recipe, seed=5)
+    assert (trial.val, trial.epoch, trial.epochs) == (fit.val, fit.epoch, fit.epochs)
+    better = [(2.0,), (2.0,), (2.0,)]
+    given_up = work._tried(MINE, tiny_task, 4, job, 5, Race(better, 16))
+    assert (given_up.epochs, len(given_up.rungs)) == (1, 1), "it falls behind at once"
 
 
 def test_a_random_network_that_diverges_counts_nothing(
@@ -316,11 +350,9 @@ def test_a_random_network_that_diverges_counts_nothing(
     def diverge(*_: object, **__: object) -> None:
         raise DivergedError("The loss is no longer finite.")
 
-    val = work._validation(MINE, tiny_task, 4, tiny_job)
-    _, fit = train_once(MINE, tiny_task, hidden=4, recipe=tiny_job.recipe, seed=tiny_job.trial_seed)
-    assert val == fit.val
     monkeypatch.setattr(work, "train_once", diverge)
-    assert work._validation(MINE, tiny_task, 4, tiny_job) == 0.0
+    trial = work._tried(MINE, tiny_task, 4, tiny_job, 0, Race([], 1))
+    assert (trial.val, trial.epochs) == (0.0, 0)
 
 
 TUNING = ["trains"] * (2 + 4)
@@ -338,13 +370,13 @@ def test_the_test_part_is_read_after_the_network_and_its_recipe_are_chosen(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    validate = work._validation
+    train = work._tried
 
-    def timed(*arguments: Any) -> float:
-        clock.now += 5.0
-        return validate(*arguments)
+    def timed(*arguments: Any) -> Trial:
+        clock.now += 2.0
+        return train(*arguments)
 
-    monkeypatch.setattr(work, "_validation", timed)
+    monkeypatch.setattr(work, "_tried", timed)
     done(request.getfixturevalue(kind)(trials=1), tiny_task)
     choosing = {"searched": "chooses", "random": "random"}[kind]
     chosen = [event for event in events if event == choosing]
@@ -367,13 +399,13 @@ def test_no_label_of_the_test_part_changes_anything_but_the_test(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    validate = work._validation
+    train = work._tried
 
-    def timed(*arguments: Any) -> float:
-        clock.now += 2.0
-        return validate(*arguments)
+    def timed(*arguments: Any) -> Trial:
+        clock.now += 1.0
+        return train(*arguments)
 
-    monkeypatch.setattr(work, "_validation", timed)
+    monkeypatch.setattr(work, "_tried", timed)
     graph, part = tiny_task.graphs[0], tiny_task.split.test
     y = graph.y.clone()
     y[part] = 0
@@ -413,7 +445,7 @@ def test_the_same_work_gives_the_same_figures(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    monkeypatch.setattr(work, "_validation", tick(clock, 5.0, lambda: 0.5))
+    monkeypatch.setattr(work, "_tried", tick(clock, 5.0, lambda: 0.5))
     made = request.getfixturevalue(kind)()
     one, two = (done(made, tiny_task).model_dump(exclude={"train_seconds"}) for _ in range(2))
     assert one == two

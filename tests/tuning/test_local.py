@@ -18,7 +18,7 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.tuning import local
 from pdnas.tuning.executor import Done, Event, Failed, Reported
-from pdnas.tuning.local import LONGEST, LocalExecutor
+from pdnas.tuning.local import MOST, LocalExecutor
 from pdnas.tuning.work import TrainingWork
 
 SHORT = Recipe(epochs=3, patience=3)
@@ -259,9 +259,9 @@ def test_ctrl_c_is_for_whoever_hands_out_the_work(
     assert isinstance(executor.wait(), Done)
 
 
-@pytest.mark.parametrize("workers", [0, -1, LONGEST + 1])
+@pytest.mark.parametrize("workers", [0, -1, MOST + 1])
 def test_a_number_of_workers_without_sense_is_refused(tiny_task: GraphTask, workers: int) -> None:
-    with pytest.raises(PdnasError, match=f"number of workers is {workers}; give 1 to {LONGEST}"):
+    with pytest.raises(PdnasError, match=f"number of workers is {workers}; give 1 to {MOST}"):
         LocalExecutor({"task": tiny_task}, workers=workers)
 
 

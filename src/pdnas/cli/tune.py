@@ -222,7 +222,6 @@ class Command:
                 f"The run '{run.path}' was begun with other settings: {other}; repeat them, go on "
                 f"with it as it is (pdnas resume {run.path}), or give another --run-dir."
             )
-        run.write_json(SETTINGS, settings)
         return run
 
 
@@ -265,6 +264,7 @@ def execute(
             enough_memory(f"A network of hidden size {max(job.hidden)}", device),
             TuningProgress(settings.tuning, quiet=output.quiet) as progress,
         ):
+            run.write_json(SETTINGS, settings)  # more trials may be asked for than before
             result = tune(
                 task,
                 settings.tuning,
@@ -338,6 +338,10 @@ class TuningProgress(TuningWatcher):
         elif time.monotonic() - self._shown > REFRESH:
             self._shown = time.monotonic()
             self._live.update(self._table(rows), refresh=True)
+
+    def noted(self, sentence: str) -> None:
+        if not self._quiet:
+            self._live.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
     def trained(self, number: int, epoch: object) -> None:
         assert isinstance(epoch, Epoch)

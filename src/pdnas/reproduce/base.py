@@ -27,7 +27,6 @@ class Figure(Record):
     Args:
         scores: Test of all final trainings.
         val: Validation of them.
-        groups: How many searches, or splits, they are of.
         parameters: Mean number of weights.
         choose_seconds: Mean time of the search.
         tune_seconds: Mean time of the tuning.
@@ -36,7 +35,6 @@ class Figure(Record):
 
     scores: Scores
     val: Scores
-    groups: int
     parameters: float
     choose_seconds: float
     tune_seconds: float
@@ -51,7 +49,6 @@ class Figure(Record):
         return cls(
             scores=Scores.of(test, count),
             val=Scores.of(val, count),
-            groups=count,
             parameters=sum(leg.parameters for leg in legs) / count,
             choose_seconds=sum(leg.search_seconds for leg in legs) / count,
             tune_seconds=sum(leg.tune_seconds for leg in legs) / count,
@@ -145,25 +142,30 @@ def reproduce(
     ):
         running: set[str] = set()
         failures: dict[str, str] = {}
-        keys: list[str] = []
+        checked: set[str] = set()
+        begun: list[tuple[str, TableWork]] = []
 
         def supply() -> tuple[int, TableWork] | None:
             for key, work in table.works(done, quick=quick, searches=count).items():
+                if key in done and key not in checked:
+                    _check_same(run, key, work, done[key])
+                    checked.add(key)
                 if work.task in tasks and key not in {*done, *running, *failures}:
                     running.add(key)
-                    keys.append(key)
+                    begun.append((key, work))
                     watcher.began(key)
-                    return len(keys) - 1, work
+                    return len(begun) - 1, work
             return None
 
         def finished(event: Done | Failed) -> None:
-            key = keys[event.number]
+            key, work = begun[event.number]
             running.discard(key)
             if isinstance(event, Failed):
                 failures[key] = event.reason
                 watcher.failed(key, event.reason)
                 return
-            done[key] = Leg.model_validate(event.outcome)
+            done[key] = Leg.model_validate({**event.outcome, "work_sha256": work.sha256})
+            checked.add(key)
             run.write_json(RUNS / f"{key}.json", done[key])
             watcher.done(key, done[key])
 
@@ -255,6 +257,15 @@ def _folder(folder: Path, name: str, *, quick: bool) -> RunDirectory:
             ) from None
         RunDirectory(folder).write_json("settings.json", settings)
     return RunDirectory(folder)
+
+
+def _check_same(run: RunDirectory, key: str, work: TableWork, leg: Leg) -> None:
+    """Refuse what other settings than today's came to."""
+    if leg.work_sha256 != work.sha256:
+        raise RunError(
+            f"'{run.path / RUNS / key}.json' is of other settings than the table has now; delete "
+            "it, and what was built on it, to do it again, or give another --output."
+        )
 
 
 def _read(run: RunDirectory) -> dict[str, Leg]:

@@ -1,5 +1,8 @@
 """The work that tables are made of: networks found, tuned, trained and tested on one split."""
 
+import hashlib
+import itertools
+import statistics
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -10,13 +13,18 @@ from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError
 from pdnas.job import Job, Watcher
 from pdnas.models.baselines import BASELINES, Baseline
-from pdnas.pipeline import Pipeline, grid
-from pdnas.runs import Record, environment
+from pdnas.pipeline import FINALISTS, Pipeline, best_of, brief, grid
+from pdnas.race import Race
+from pdnas.runs import Record, Trial, environment
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
+from pdnas.training.fit import Fit
 from pdnas.training.seeds import train_once
 from pdnas.tuning.inline import RecipeTuner
 from pdnas.tuning.work import Report, TrainingOutcome, TrainingWork, Work
+
+FIRST_SHARE = 2 / 3
+"""The part of a random search's time in which architectures are drawn."""
 
 
 class Leg(Record):
@@ -42,6 +50,7 @@ class Leg(Record):
         tune_seconds: Time that the tuning of its recipe took.
         train_seconds: Time of the final trainings.
         environment: Where it was computed, and with what.
+        work_sha256: Fingerprint of the work that it is what came of.
     """
 
     task: str
@@ -63,6 +72,7 @@ class Leg(Record):
     tune_seconds: float = 0.0
     train_seconds: float
     environment: dict[str, Any]
+    work_sha256: str = ""
 
 
 class TableWork(Work):
@@ -83,6 +93,11 @@ class TableWork(Work):
     trials: int = 0
     patience: int | None = None
     teachers: int = 0
+
+    @property
+    def sha256(self) -> str:
+        """What tells this work from any other: all of its settings."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
     def final_seeds(self) -> tuple[int, ...]:
         """None of those that chose anything."""
@@ -177,9 +192,8 @@ class SearchedWork(TableWork):
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         task = self.on_split(task)
-        job = self.job_on(task)
-        pipeline = Pipeline(job, task, run=None, watcher=Watcher(), started=time.monotonic())
-        began = time.monotonic()
+        job, began = self.job_on(task), time.monotonic()
+        pipeline = Pipeline(job, task, run=None, watcher=Watcher(), started=began)
         chosen = pipeline.choose()
         return self.finish(
             task,
@@ -195,6 +209,9 @@ class SearchedWork(TableWork):
 class RandomWork(SearchedWork):
     """The best of as many random architectures as are trained in the time of a search.
 
+    They are raced as a search's candidates are, and the best of them trained again as often, for
+    which a part of the time is kept.
+
     Args:
         seconds: That time.
     """
@@ -206,24 +223,37 @@ class RandomWork(SearchedWork):
         job = self.job_on(task)
         problems = grid(job, task, Watcher())
         generator = torch.Generator().manual_seed(job.seed)
-        best: tuple[float, Architecture, int] | None = None
-        tried, began = 0, time.monotonic()
-        while best is None or time.monotonic() - began < self.seconds:
-            problem = problems[tried % len(problems)]
-            architecture = problem.sample(generator)
-            val = _validation(architecture, task, problem.hidden, job)
-            tried += 1
-            in_time = time.monotonic() - began <= self.seconds
-            if best is None or (in_time and val > best[0]):
-                best = (val, architecture, problem.hidden)
-        val, architecture, hidden = best
+        began, trials = time.monotonic(), list[Trial]()
+
+        def attempt(
+            architecture: Architecture, hidden: int, seed: int, others: list[Trial]
+        ) -> None:
+            """Train, and keep it if it was in time."""
+            race = Race([trial.rungs for trial in others], job.recipe.epochs)
+            trial = _tried(architecture, task, hidden, job, seed, race)
+            if not trials or time.monotonic() - began <= self.seconds:
+                trials.append(trial)
+
+        while not trials or time.monotonic() - began < FIRST_SHARE * self.seconds:
+            problem = problems[len(trials) % len(problems)]
+            attempt(problem.sample(generator), problem.hidden, job.trial_seed, trials)
+        leaders = sorted(trials, key=lambda trial: -trial.val)[:FINALISTS]
+        for number, leader in itertools.product(range(job.repeats), leaders):
+            if time.monotonic() - began < self.seconds:
+                attempt(leader.architecture, leader.hidden, job.trial_seed + 1 + number, [])
+        chosen = best_of(trials, task)
+        own = [
+            t.val
+            for t in trials
+            if (t.architecture, t.hidden) == (chosen.architecture, chosen.hidden)
+        ]
         return self.finish(
             task,
-            architecture,
-            hidden=hidden,
+            chosen.architecture,
+            hidden=chosen.hidden,
             recipe=job.recipe,
-            tried=tried,
-            choice_val=val,
+            tried=len({(trial.architecture, trial.hidden) for trial in trials}),
+            choice_val=statistics.fmean(own),
             search_seconds=time.monotonic() - began,
         )
 
@@ -278,12 +308,29 @@ def tuned(
     return recipe, time.monotonic() - began
 
 
-def _validation(architecture: Architecture, task: GraphTask, hidden: int, job: Job) -> float:
-    """Validation of one whole training; 0 if it diverges."""
+def _tried(
+    architecture: Architecture, task: GraphTask, hidden: int, job: Job, seed: int, race: Race
+) -> Trial:
+    """A brief training that ends when it falls behind; of validation 0 if it diverges."""
     try:
         _, fit = train_once(
-            architecture, task, hidden=hidden, recipe=job.recipe, seed=job.trial_seed
+            architecture,
+            task,
+            hidden=hidden,
+            recipe=brief(job.recipe),
+            seed=seed,
+            stop=race.falls_behind,
         )
     except DivergedError:
-        return 0.0
-    return fit.val
+        fit = Fit(epoch=0, val=0.0, epochs=0, seconds=0.0)
+    return Trial(
+        architecture=architecture,
+        hidden=hidden,
+        seed=seed,
+        shared_val=None,
+        val=fit.val,
+        epoch=fit.epoch,
+        epochs=fit.epochs,
+        rungs=race.rungs,
+        seconds=fit.seconds,
+    )

@@ -13,9 +13,9 @@ from pdnas.ops.features import Features, SparseFeatures
 from pdnas.tasks.source import Kind
 
 
-def drop_nodes(x: Features, rate: float, training: bool = True) -> Features:
+def drop_nodes(x: Features, rate: float) -> Features:
     """Zero all features of a node with probability ``rate``; divide the rest by ``1 - rate``."""
-    if not training or rate == 0:
+    if rate == 0:
         return x
     values = x.values if isinstance(x, SparseFeatures) else x
     kept = F.dropout(torch.ones(x.shape[0], 1, device=values.device, dtype=values.dtype), rate)

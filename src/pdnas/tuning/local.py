@@ -23,14 +23,14 @@ from pdnas.training.device import find_device
 from pdnas.tuning.executor import Done, Event, Executor, Failed, Reported
 from pdnas.tuning.work import Work, reason_of
 
-LONGEST = 1024
+MOST = 1024
 """More processes or threads than any machine has."""
 
 
 def check_workers(workers: int) -> None:
     """Refuse a number of processes that no machine has."""
-    if not 1 <= workers <= LONGEST:
-        raise PdnasError(f"The number of workers is {workers}; give 1 to {LONGEST}.")
+    if not 1 <= workers <= MOST:
+        raise PdnasError(f"The number of workers is {workers}; give 1 to {MOST}.")
 
 
 @dataclass

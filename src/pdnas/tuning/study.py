@@ -269,12 +269,16 @@ class RecipeStudy(Study):
                 constant_liar=True,
                 seed=(self._seed + place) % 2**32,
             )
-        if place < len(self._first):
-            self._study.enqueue_trial(within_ranges(self._first[place], self._fields))
+        known = within_ranges(self._first[place], self._fields) if place < len(self._first) else {}
+        if known:
+            self._study.enqueue_trial(known)
         trial = self._ask(sampler)
-        recipe = suggest(trial, self._base, self._fields, self._architecture)
-        if place == 0:
+        if place > 0:
+            recipe = suggest(trial, self._base, self._fields, self._architecture)
+        else:
             recipe = self._base
+            if len(known) == len(self._fields):  # TPE cannot learn from values it cannot draw
+                suggest(trial, self._base, self._fields, self._architecture)
         trial.set_user_attr("recipe", recipe.model_dump())
         return Ask(trial.number, recipe, tuple(range(self._seed, self._seed + self._seeds)))
 

@@ -70,6 +70,9 @@ class TuningWatcher:
     def changed(self, study: Study) -> None:
         """A trial of it began or ended."""
 
+    def noted(self, sentence: str) -> None:
+        """Something happened that the user should know."""
+
     def trained(self, number: int, epoch: object) -> None:
         """A final training has done an epoch."""
 
@@ -195,6 +198,11 @@ def _choose_shape(
     def shape_of(event: Done) -> Shape:
         if given is None:
             found = SearchOutcome.model_validate(event.outcome)
+            for warning in found.warnings:
+                watcher.noted(
+                    f"With {found.architecture.num_blocks} block(s) and hidden size "
+                    f"{found.hidden}: {warning}"
+                )
             return Shape(architecture=found.architecture, hidden=found.hidden, val=found.val)
         outcome = TrainingOutcome.model_validate(event.outcome)
         hidden = next(row.values["hidden"] for row in study.rows() if row.number == event.number)

@@ -1,5 +1,6 @@
 """What can be done in another process: a training, or a search, and what is sent back."""
 
+import shutil
 import statistics
 import time
 from abc import ABC, abstractmethod
@@ -72,13 +73,11 @@ class TrainingOutcome(Record):
     Args:
         trainings: Seed by seed.
         parameters: Number of weights.
-        split_sha256: Fingerprint of the split.
         pruned: Whether the first was told to stop; then there is no other.
     """
 
     trainings: tuple[Trained, ...]
     parameters: int
-    split_sha256: str
     pruned: bool = False
 
     @property
@@ -144,7 +143,6 @@ class TrainingWork(Work):
         return TrainingOutcome(
             trainings=tuple(trainings),
             parameters=self.architecture.parameters(task, self.hidden),
-            split_sha256=task.split.sha256,
             pruned=stopped,
         ).model_dump(mode="json")
 
@@ -155,23 +153,13 @@ class SearchOutcome(Record):
     Args:
         architecture: The choice.
         hidden: Its hidden size.
-        parameters: Its number of weights.
-        split_sha256: Fingerprint of the split.
         val: Mean validation of its brief trainings.
-        trials: How many brief trainings there were.
-        search_seconds: Time of the search.
-        candidate_seconds: Time that it took to choose among its candidates.
         warnings: What went wrong, a sentence each.
     """
 
     architecture: Architecture
     hidden: int
-    parameters: int
-    split_sha256: str
     val: float
-    trials: int
-    search_seconds: float
-    candidate_seconds: float
     warnings: tuple[str, ...]
 
 
@@ -191,22 +179,18 @@ class SearchWork(Work):
         run = None
         if self.run is not None:
             known = (self.run / SETTINGS).is_file()
+            if self.run.is_dir() and not known:
+                shutil.rmtree(self.run)  # whoever made it died before anything else was written
             run = RunDirectory.open(self.run) if known else RunDirectory.create(self.run, "search")
             if not known:
                 run.write_json(SETTINGS, self)
         pipeline = Pipeline(self.job, task, run=run, watcher=Watcher(), started=time.monotonic())
         chosen = pipeline.choose()
-        cells, trials = pipeline.progress.cells, pipeline.progress.trials
+        cells = pipeline.progress.cells
         return SearchOutcome(
             architecture=chosen.architecture,
             hidden=chosen.hidden,
-            parameters=chosen.architecture.parameters(task, chosen.hidden),
-            split_sha256=task.split.sha256,
             val=pipeline.choice_val,
-            trials=len(trials),
-            search_seconds=sum(cell.seconds for cell in cells),
-            candidate_seconds=sum(cell.refine_seconds for cell in cells)
-            + sum(trial.seconds for trial in trials),
             warnings=tuple(warning for cell in cells for warning in cell.warnings),
         ).model_dump(mode="json")
 
