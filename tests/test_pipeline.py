@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import itertools
 import json
 import math
 import re
@@ -17,7 +18,7 @@ import torch
 import pdnas
 from pdnas import pipeline, race
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import PdnasError, RunError, SearchError, UnknownNameError
+from pdnas.errors import DivergedError, PdnasError, RunError, SearchError, UnknownNameError
 from pdnas.job import Job, Plan, Progress, Tuner, Watcher, make_job
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
@@ -447,6 +448,133 @@ def test_of_those_within_a_standard_error_of_the_best_the_smallest_is_chosen(
     repeats = len(vals["large"]) - 1
     result = search(tiny_task, lean(incumbents=tuple(rivals.values()), repeats=repeats))
     assert result.architecture == rivals[expected]
+
+
+def diverging(monkeypatch: pytest.MonkeyPatch, when: Callable[[Architecture, int], bool]) -> None:
+    """Let some trainings diverge, by their architecture and seed."""
+
+    def trained(architecture: Architecture, *others: Any, **rest: Any) -> tuple[GraphNetwork, Fit]:
+        if when(architecture, rest["seed"]):
+            raise DivergedError("The loss is no longer finite.")
+        return train_once(architecture, *others, **rest)
+
+    monkeypatch.setattr(pipeline, "train_once", trained)
+
+
+def test_a_control_that_diverges_is_left_out_and_nothing_else(
+    tiny_task: GraphTask, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gcn = BASELINES["gcn"].architecture
+    diverging(monkeypatch, lambda architecture, seed: architecture == gcn and seed == 1)
+    job, events = short(controls=("gcn", "gat"), seeds=3), Events()
+    result = search(tiny_task, job, run=run, watcher=events)
+    assert len(result.val.values) == 3
+    assert result.search is not None
+    assert [control.name for control in result.search.controls] == ["gat"]
+    said = "The control 'gcn' is left out: The loss is no longer finite."
+    assert said in result.search.warnings
+    assert events.notes.count(said) == 1
+    assert result.search.stopped is None
+    again = Events()
+    assert search(tiny_task, job, run=run, watcher=again).model_dump() == result.model_dump()
+    assert not [event for event in again.seen if event.startswith("gcn")], "it is not tried again"
+
+
+@pytest.mark.parametrize("lost", [(1,), (0, 1, 2)])
+def test_a_final_training_that_diverges_is_left_out(
+    tiny_task: GraphTask,
+    run: RunDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+    lost: tuple[int, ...],
+) -> None:
+    diverging(monkeypatch, lambda _, seed: seed in lost)
+    result = search(tiny_task, short(seeds=3, controls=()), run=run)
+    assert result.search is not None
+    left = tuple(seed for seed in range(3) if seed not in lost)
+    assert result.seeds == (left or (2**32,)), "without any the best candidate is what there is"
+    for seed in lost:
+        said = f"The final training with seed {seed} is left out: The loss is no longer finite."
+        assert said in result.search.warnings
+    assert result.search.stopped is None
+    assert validation(result, tiny_task) == pytest.approx(max(result.val.values), abs=1e-6)
+    assert run.has(RESULT)
+
+
+def test_candidates_that_all_diverge_are_one_sentence(
+    tiny_task: GraphTask, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diverging(monkeypatch, lambda _, seed: seed >= 2**32)
+    for _ in range(2):  # a resumed run says the same
+        with pytest.raises(SearchError, match=r"all candidates .* lower the learning rate, now"):
+            search(tiny_task, short(), run=run)
+
+
+def test_ctrl_c_while_all_candidates_diverge_keeps_what_the_search_favors(
+    tiny_task: GraphTask, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter(range(99))
+
+    def when(_architecture: Architecture, seed: int) -> bool:
+        if seed >= 2**32 and next(calls) == 1:
+            raise KeyboardInterrupt
+        return seed >= 2**32
+
+    diverging(monkeypatch, when)
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, short(), run=run)
+    assert run.read_record(RESULT, Result).search is not None
+
+
+def test_a_candidate_that_the_budget_cut_short_is_in_no_mean(
+    tiny_task: GraphTask, clock: Clock
+) -> None:
+    recipe = Recipe(epochs=40, patience=80)
+    for budget in range(60, 160, 10):
+        job = short(recipe=recipe, repeats=4, mutations=0, seeds=1, controls=())
+        result = search(tiny_task, job.model_copy(update={"budget_seconds": float(budget)}))
+        assert result.search is not None
+        again = [trial for trial in result.search.trials if trial.seed > job.trial_seed]
+        assert {trial.epochs for trial in again} <= {40}, budget
+    assert again, "with time enough some are trained again"
+
+
+def test_what_is_not_given_up_early_is_estimated_as_a_whole(
+    tiny_task: GraphTask, clock: Clock
+) -> None:
+    strategy = SHORT["strategy"].changed(pool=1, adapted=0)
+    job = short(recipe=Recipe(epochs=16), strategy=strategy, candidates=4, mutations=2, repeats=5)
+    mine = Architecture(blocks=(BlockSpec(), BlockSpec()))
+    for incumbents in ((), (mine,)):
+        plan = planned(tiny_task, job.model_copy(update={"incumbents": incumbents}))
+        count = len(incumbents)
+        # Three of six cannot fall behind, three end after a quarter; the best are repeated.
+        whole, quarters = 3 + count + 5 * (3 + count), 3
+        assert plan.candidate_seconds == 1.0 + 0.5 * (16 * whole + 4 * quarters)
+
+
+def test_a_checkpoint_counts_on_history_that_the_disk_has(
+    tiny_task: GraphTask, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    append, write = RunDirectory.append_history, RunDirectory.write_state
+
+    def appended(self: RunDirectory, *lines: Any, **how: Any) -> int:
+        order.append("durable" if how.get("durable", True) else "not yet")
+        return append(self, *lines, **how)
+
+    def written(self: RunDirectory, *what: Any) -> None:
+        order.append("checkpoint")
+        write(self, *what)
+
+    monkeypatch.setattr(RunDirectory, "append_history", appended)
+    monkeypatch.setattr(RunDirectory, "write_state", written)
+    ticks = itertools.count(0.0, 10.0)  # so slow that every epoch is kept
+    monkeypatch.setattr(Clock, "monotonic", lambda _: next(ticks))
+    monkeypatch.setattr(pipeline, "time", Clock())
+    search(tiny_task, lean(), run=run)
+    places = [number for number, what in enumerate(order) if what == "checkpoint"]
+    assert places
+    assert {order[place - 1] for place in places} == {"durable"}
 
 
 def changed_choices(space: SearchSpace, one: Architecture, other: Architecture) -> int:

@@ -18,7 +18,7 @@ from pdnas.errors import DivergedError, RunError, SearchError
 from pdnas.job import Cell, Job, Mark, Plan, Progress, Tuner, Watcher, make_job
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
-from pdnas.race import RUNGS, Race
+from pdnas.race import KEEP_UP, RUNGS, Race
 from pdnas.runs import (
     ARCHITECTURE,
     FOLDER,
@@ -222,9 +222,10 @@ class Pipeline:
         training = statistics.fmean(training for _, training in costs)
         whole_training = training * job.recipe.epochs
         raced = job.candidates * len(costs) + job.mutations
-        whole = len(self._designs()) + (FINALISTS + len(job.incumbents)) * job.repeats
-        trials = training * raced * math.ceil(RUNGS[-1] * job.recipe.epochs)
-        trials += whole * whole_training
+        first = min(raced, KEEP_UP)  # these have nobody to fall behind
+        again = (FINALISTS + len(job.incumbents)) * job.repeats
+        trials = whole_training * (first + len(self._designs()) + again)
+        trials += training * (raced - first) * math.ceil(RUNGS[-1] * job.recipe.epochs)
         tuning = whole_training * self._tuner.trainings if job.tune and self._tuner else 0.0
         final = whole_training * job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
         if job.budget_seconds is not None:

@@ -23,7 +23,7 @@ from pdnas.cli.tune import TuneSettings, TuningProgress
 from pdnas.errors import DivergedError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.runs import JOURNAL, LOCK, RunDirectory, load_run
+from pdnas.runs import JOURNAL, LOCK, SETTINGS, RunDirectory, load_run
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask, load_task
@@ -549,9 +549,12 @@ def test_a_given_network_is_not_searched_for(
 def test_a_run_that_another_process_works_on_is_refused(pdnas: Program, tiny: Path) -> None:
     command = ["tune", tiny, *GIVEN, "--trials", "0", "--run-dir", "run", "--quiet"]
     assert pdnas(*command).returncode == 0
+    settings = Path("run", SETTINGS).read_bytes()
+    more = [*command[:-1], "--trials", "3"]
     with RunDirectory.open("run").alone():
-        for again in (command, ["resume", "run"]):
+        for again in (command, more, ["resume", "run"]):
             assert one_sentence(pdnas(*again)).startswith("The run 'run' is worked on by another")
+        assert Path("run", SETTINGS).read_bytes() == settings
     assert pdnas(*command).returncode == 0
 
 

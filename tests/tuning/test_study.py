@@ -59,6 +59,16 @@ def test_the_first_trial_is_the_recipe_that_there_is() -> None:
     assert asked == Ask(0, BASE, (0, 1))
 
 
+@pytest.mark.parametrize("base", [BASE, Recipe(), RECIPES["consistency"]])
+def test_what_is_learned_from_is_what_was_trained(base: Recipe) -> None:
+    study = make(base=base)
+    finish(study)
+    for trial in study.trials:
+        values = {name: trial.user_attrs["recipe"][name] for name in trial.params}
+        assert trial.params == values
+    assert bool(study.trials[0].params) == (base != BASE)
+
+
 def test_what_is_remembered_of_the_first_trial_is_what_it_tried() -> None:
     """The later ones are drawn by it."""
     study = RecipeStudy(ARCHITECTURE, Recipe(), fields=("lr", "dropout"), trials=1, seeds=1)
