@@ -24,7 +24,7 @@ from pdnas.errors import DivergedError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import JOURNAL, LOCK, SETTINGS, RunDirectory, load_run
-from pdnas.search.pdnas import PRESETS
+from pdnas.search.pdnas import PRESETS, PdnasSearch
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
@@ -543,6 +543,17 @@ def test_a_given_network_is_not_searched_for(
         f"{name} is for a search, but --architecture names the network; leave out one of them."
     )
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.usefixtures("_here")
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_what_searches_noticed_about_themselves_is_said(
+    pdnas: Program, tiny: Path, monkeypatch: pytest.MonkeyPatch, quiet: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(PdnasSearch, "warnings", lambda _: ["[It] rained."])
+    done = pdnas("tune", tiny, *SEARCHED, *quiet, "--run-dir", "run")
+    said = "With 1 block(s) and hidden size 4: [It] rained.\n"
+    assert (done.returncode, said in done.stderr) == (0, not quiet)
 
 
 @pytest.mark.usefixtures("_here")

@@ -120,6 +120,15 @@ def test_two_spaces_are_searched_with_the_recipes_tuned_for_plain_networks(leg_o
         assert work.teachers == (4 if space == "paper" else 0)
 
 
+def test_who_had_teachers_is_said(leg_of: MakeLeg) -> None:
+    taught = Recipe(teachers=3)
+    done = {"a": leg_of("gcn", 0.5), "b": leg_of("pdnas, paper space", 0.5, recipe=taught)}
+    text = CitationPublic().markdown(done)
+    assert "of each final training: `pdnas, paper space` 3; all others have none.\n" in text
+    del done["b"]
+    assert "Teachers of each final training: none.\n" in CitationPublic().markdown(done)
+
+
 def test_a_search_that_is_done_is_compared(leg_of: MakeLeg) -> None:
     works = everything(leg_of, searches=2)
     for task in ("cora", "citeseer", "pubmed"):

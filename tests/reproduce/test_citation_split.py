@@ -104,6 +104,16 @@ def test_ours_stand_beside_the_paper_s(leg_of: MakeLeg) -> None:
     assert cells(text, "gcn, recipe of pdnas, each split")[1::2] == ["-", "40.00 (1.5K)", "-"]
 
 
+def test_how_often_networks_are_trained_on_each_split_is_said(leg_of: MakeLeg) -> None:
+    done = {
+        "a": leg_of("jknet-64, 3 layers", 0.5, split_seed=0),
+        "b": leg_of("pdnas", 0.5, 0.6, 0.7, split_seed=0),
+        "c": leg_of("pdnas, tuned", 0.5, 0.6, split_seed=0),
+    }
+    assert "Trainings on each split: jknet-64 1, pdnas 3.\n" in CitationSplit().markdown(done)
+    assert "Trainings on each split: none yet.\n" in CitationSplit().markdown({})
+
+
 def test_the_margin_is_paired_split_by_split(leg_of: MakeLeg) -> None:
     ours = [(0.80, 0.82), (0.70, 0.72), (0.90, 0.92)]
     done = {f"p{n}": leg_of("pdnas", *test, split_seed=n) for n, test in enumerate(ours)}

@@ -21,7 +21,7 @@ from pdnas.runs import (
     RunDirectory,
     load_run,
 )
-from pdnas.search.pdnas import PRESETS
+from pdnas.search.pdnas import PRESETS, PdnasSearch
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, seeds, train
@@ -128,6 +128,18 @@ class Stop(TuningWatcher):
     def trained(self, number: int, epoch: object) -> None:
         self.epochs.append(number)
         self._pass()
+
+
+def test_what_searches_noticed_about_themselves_is_told(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PdnasSearch, "warnings", lambda _: ["It rained."])
+    told: list[str] = []
+    watcher = TuningWatcher()
+    monkeypatch.setattr(watcher, "noted", told.append)
+    tuning = Tuning(search=JOB.model_copy(update={"blocks": (1, 2)}), trials=0)
+    tune(tuning, tmp_path / "run", watcher)
+    assert told == [f"With {blocks} block(s) and hidden size 4: It rained." for blocks in (1, 2)]
 
 
 def test_what_the_study_found_best_is_trained_with_the_final_seeds(

@@ -199,13 +199,21 @@ def _notes(done: Records) -> list[str]:
         "Mean ± standard deviation of all final trainings, [95 % interval: of the searches' means "
         "where there are several, else of the trainings], (parameters). Everything is chosen by "
         "validation; test is read once for each final training. `recipe of` rows are trained with "
-        "the recipe that was tuned for that network.",
+        "the recipe that was tuned for that network. " + _taught(done),
         "",
         *heading("seconds: choice, tuning, one training"),
         *rows_of(done, ROWS, _seconds),
         "",
         *validation(done, ROWS),
     ]
+
+
+def _taught(done: Records) -> str:
+    """Which networks had teachers."""
+    counts = {leg.row: leg.recipe.teachers for leg in done.values()}
+    rows = [f"`{row}` {counts[row]}" for row in ROWS if counts.get(row)]
+    listed = f"{', '.join(rows)}; all others have none" if rows else "none"
+    return f"Teachers of each final training: {listed}."
 
 
 def _seconds(figure: Figure) -> str:
