@@ -20,7 +20,7 @@ from pdnas.reproduce.citation_public import (
 )
 from pdnas.reproduce.work import GivenWork, Leg, SearchedWork, TableWork
 from pdnas.space import SPACES
-from pdnas.training import RECIPES
+from pdnas.training import RECIPES, Recipe
 
 MakeLeg = Callable[..., Leg]
 Loads = list[dict[str, Any]]
