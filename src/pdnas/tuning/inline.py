@@ -85,9 +85,6 @@ class RecipeTuner:
                 outcome = TrainingOutcome.model_validate(work.do(task, report, is_late))
             except PdnasError as error:
                 study.failed(number, reason_of(error))
-                continue
-            if outcome.pruned:
-                study.stopped(number)
             else:
-                study.done(number, outcome.mean_val)
+                study.ended(number, outcome)
         return study.best

@@ -19,6 +19,7 @@ from pdnas.architecture import Architecture
 from pdnas.errors import RunError
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.ranges import suggest, within_ranges
+from pdnas.tuning.work import TrainingOutcome
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -258,6 +259,13 @@ class RecipeStudy(Study):
         others = leaders[FINALISTS - 1 :]
         known = [trial for trial in others if trial.user_attrs["recipe"] == base]
         return [*leaders[: FINALISTS - 1], *(known or others[:1])]
+
+    def ended(self, number: int, outcome: TrainingOutcome) -> None:
+        """A trial's trainings came to their end, or the first of them was told to stop."""
+        if outcome.pruned:
+            self.stopped(number)
+        else:
+            self.done(number, outcome.mean_val)
 
     def _draw(self, place: int) -> Ask:
         with warnings.catch_warnings():

@@ -258,11 +258,7 @@ def _tune_recipe(
         if isinstance(event, Failed):
             study.failed(event.number, event.reason)
         else:
-            outcome = TrainingOutcome.model_validate(event.outcome)
-            if outcome.pruned:
-                study.stopped(event.number)
-            else:
-                study.done(event.number, outcome.mean_val)
+            study.ended(event.number, TrainingOutcome.model_validate(event.outcome))
         watcher.changed(study)
 
     watcher.began("recipes", study, study.wanted)
