@@ -16,6 +16,7 @@ from pdnas.training.batching import Batch, Batches, Part
 from pdnas.training.epochs import evaluate
 from pdnas.training.fit import Epoch, Fit, fit, read_test, seeded
 from pdnas.training.recipe import Recipe
+from pdnas.training.teaching import teacher_seeds
 
 
 def fitted(
@@ -277,3 +278,15 @@ def test_the_random_state_outside_is_untouched_by_a_failure() -> None:
         torch.rand(3)
         raise KeyboardInterrupt
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_seeds_that_differ_in_high_bits_alone_differ() -> None:
+    seeds = [0, 1, 2**32 - 1, 2**32, 2**32 + 1, 2**33, *teacher_seeds(0, 4)]
+    drawn = []
+    for seed in seeds:
+        with seeded(seed):
+            drawn.append(tuple(torch.rand(4).tolist()))
+    assert len(set(drawn)) == len(seeds)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(1)
+        assert drawn[1] == tuple(torch.rand(4).tolist()), "small ones are torch's own"

@@ -1,6 +1,7 @@
 """The one training loop: train, validate, keep the best weights. The test part is read apart."""
 
 import copy
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -117,5 +118,15 @@ def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
     """Torch's random state set by a seed inside, and untouched outside."""
     device = torch.device(device)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+        torch.manual_seed(_low_bits(seed))
         yield
+
+
+def _low_bits(seed: int) -> int:
+    """A seed of 32 bits, all that torch's generator on a CPU looks at; small ones as they are.
+
+    Larger ones are hashed, so that seeds which differ in their high bits alone differ here.
+    """
+    if seed < 2**32:
+        return seed
+    return int.from_bytes(hashlib.sha256(str(seed).encode()).digest()[:4], "big")
