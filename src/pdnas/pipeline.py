@@ -474,11 +474,8 @@ class Pipeline:
             hidden=hidden,
             seed=seed,
             shared_val=estimate,
-            val=outcome.val,
-            epoch=outcome.epoch,
-            epochs=outcome.epochs,
             rungs=race.rungs,
-            seconds=outcome.seconds,
+            **asdict(outcome),
         )
         best = max((other.val for other in self.progress.trials), default=-1.0)
         name = f"candidate-{number}" if network is not None and trial.val > best else None

@@ -5,6 +5,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -328,9 +329,6 @@ def _tried(
         hidden=hidden,
         seed=seed,
         shared_val=None,
-        val=fit.val,
-        epoch=fit.epoch,
-        epochs=fit.epochs,
         rungs=race.rungs,
-        seconds=fit.seconds,
+        **asdict(fit),
     )
