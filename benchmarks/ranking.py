@@ -52,13 +52,14 @@ RESULTS = Path(__file__).parent / "results" / "ranking"
 
 def signals(search: PdnasSearch, architectures: list[Any]) -> dict[str, list[float]]:
     """What the search says of each architecture."""
-    rated = [search.rate(architecture) for architecture in architectures]
+    rated = [search.shared.rate(architecture) for architecture in architectures]
     said = {
         "loss": [-candidate.loss for candidate in rated],
         "metric": [candidate.val for candidate in rated],
     }
     if search.settings.estimator == "additive":
-        adapted = [search.adapt(architecture).val for architecture in architectures]
+        epochs = search.settings.adapt_epochs
+        adapted = [search.shared.adapt(one, epochs).val for one in architectures]
         worth = search.worth(architectures).tolist()
         said |= {"ops": worth, "adapted": adapted}
         said["ops + adapted"] = (rankdata(worth) + rankdata(adapted)).tolist()

@@ -161,7 +161,7 @@ def compare(
             plain += state_bytes(reference.network, reference.optimizer)
             if peak > memory["search"]:
                 memory = {"search": peak, "plain": plain}
-        state = state_bytes(search.supernet, search.weight_optimizer)
+        state = state_bytes(search.supernet, search.shared.optimizer)
     return {
         "preset": row,
         "task": task.name,

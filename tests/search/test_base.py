@@ -13,31 +13,47 @@ from pdnas.architecture import Architecture
 from pdnas.errors import SearchError, UnknownNameError
 from pdnas.models import GraphNetwork
 from pdnas.search import STRATEGIES, Candidate, Problem, Search, SearchEpoch, Strategy
-from pdnas.search.base import AnyStrategy, load_optimizer, optimizer_tensors, read_strategy
+from pdnas.search.base import (
+    AnyStrategy,
+    above,
+    below,
+    learned,
+    load_learned,
+    never,
+    read_strategy,
+)
 from pdnas.search.pdnas import PRESETS, Pdnas
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 
-NAMES = ["0/attention/gat.weight", "0/heads/2.weight", "bias", "idle"]
+NAMES = ["0/attention/gat", "0/heads/2", "bias", "idle"]
 """Names with the separator that the optimizer's tensors use, and one that is never stepped."""
 
+KEYS = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam keeps."""
 
-def parameters() -> list[nn.Parameter]:
+
+def parameters() -> nn.ParameterDict:
     generator = torch.Generator().manual_seed(1)
     shapes = [(3, 2), (4,), (), (2, 2)]
-    return [nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes]
+    return nn.ParameterDict(
+        {
+            name: nn.Parameter(torch.randn(shape, generator=generator))
+            for name, shape in zip(NAMES, shapes, strict=True)
+        }
+    )
 
 
-def adam(weights: list[nn.Parameter]) -> torch.optim.Optimizer:
-    return torch.optim.Adam(weights, lr=0.1, weight_decay=0.01, fused=True)
+def adam(weights: nn.ParameterDict) -> torch.optim.Optimizer:
+    return torch.optim.Adam(weights.parameters(), lr=0.1, weight_decay=0.01, fused=True)
 
 
-def train(weights: list[nn.Parameter], optimizer: torch.optim.Optimizer, steps: int) -> None:
+def train(weights: nn.ParameterDict, optimizer: torch.optim.Optimizer, steps: int) -> None:
     """Steps on all but the last weight."""
     for _ in range(steps):
         optimizer.zero_grad(set_to_none=True)
-        torch.stack([weight.square().sum() for weight in weights[:-1]]).sum().backward()
+        torch.stack([weights[name].square().sum() for name in NAMES[:-1]]).sum().backward()
         optimizer.step()
 
 
@@ -46,51 +62,58 @@ def saved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return load(save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}))
 
 
-def test_what_was_never_stepped_has_no_tensors() -> None:
+def test_what_was_never_stepped_has_no_state() -> None:
     weights = parameters()
     optimizer = adam(weights)
-    assert optimizer_tensors(optimizer, NAMES) == {}
+    values = {f"values/{name}" for name in NAMES}
+    assert set(learned(weights, optimizer)) == values
     train(weights, optimizer, 1)
-    keys = ("step", "exp_avg", "exp_avg_sq")
-    expected = {f"{name}/{key}" for name in NAMES[:-1] for key in keys}
-    assert set(optimizer_tensors(optimizer, NAMES)) == expected
+    state = {f"optimizer/{name}/{key}" for name in NAMES[:-1] for key in KEYS}
+    assert set(learned(weights, optimizer)) == values | state
 
 
 @pytest.mark.parametrize("steps", [0, 3])
-def test_a_loaded_optimizer_goes_on_as_the_first_one(steps: int) -> None:
+def test_what_is_loaded_goes_on_as_the_first_one(steps: int) -> None:
     first, second = parameters(), parameters()
     optimizers = [adam(first), adam(second)]
     train(first, optimizers[0], steps)
-    load_optimizer(optimizers[1], NAMES, saved(optimizer_tensors(optimizers[0], NAMES)))
-    with torch.no_grad():
-        for weight, value in zip(second, first, strict=True):
-            weight.copy_(value)
+    load_learned(second, optimizers[1], saved(learned(first, optimizers[0])))
     for weights, optimizer in zip((first, second), optimizers, strict=True):
         train(weights, optimizer, 3)
-    assert all(map(torch.equal, first, second))
-    assert (second[-1] in optimizers[1].state) is False
+    assert all(torch.equal(first[name], second[name]) for name in NAMES)
+    assert (second["idle"] in optimizers[1].state) is False
 
 
 def test_loading_forgets_what_the_optimizer_held_before() -> None:
     weights = parameters()
     optimizer = adam(weights)
+    fresh = saved(learned(weights, optimizer))
     train(weights, optimizer, 2)
-    load_optimizer(optimizer, NAMES, {})
-    assert optimizer_tensors(optimizer, NAMES) == {}
+    load_learned(weights, optimizer, fresh)
+    assert set(learned(weights, optimizer)) == set(fresh)
 
 
 def test_loading_leaves_the_settings_of_the_optimizer_as_they_are() -> None:
-    weights = parameters()
+    weights, other = parameters(), parameters()
     optimizer = adam(weights)
     train(weights, optimizer, 1)
-    other = torch.optim.Adam(parameters(), lr=0.7)
-    load_optimizer(other, NAMES, optimizer_tensors(optimizer, NAMES))
-    assert other.param_groups[0]["lr"] == 0.7
+    second = torch.optim.Adam(other.parameters(), lr=0.7)
+    load_learned(other, second, learned(weights, optimizer))
+    assert second.param_groups[0]["lr"] == 0.7
 
 
-def test_as_many_names_as_parameters_are_needed() -> None:
-    with pytest.raises(ValueError, match="longer"):
-        optimizer_tensors(adam(parameters()), NAMES[:-1])
+def test_the_optimizer_must_be_of_the_module() -> None:
+    weights = parameters()
+    optimizer = torch.optim.Adam([weights["bias"]])
+    with pytest.raises(ValueError, match="shorter"):
+        learned(weights, optimizer)
+
+
+def test_below_undoes_above() -> None:
+    tensors = {"a": torch.zeros(1), "b/c": torch.ones(1)}
+    both = above("one/", tensors) | above("two/", tensors)
+    assert len(both) == 4
+    assert below("one/", both) == tensors
 
 
 class Walk(Search):
@@ -98,7 +121,7 @@ class Walk(Search):
 
     total = torch.zeros(())
 
-    def step(self) -> SearchEpoch:
+    def step(self, stop: Callable[[], bool] = never) -> SearchEpoch:
         self.total = self.total + torch.rand(())
         self.epoch += 1
         return SearchEpoch(self.epoch - 1, 0.0, 0.0, float(self.total), {})

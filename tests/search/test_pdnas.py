@@ -18,7 +18,7 @@ from pdnas.architecture import Architecture
 from pdnas.errors import SearchError
 from pdnas.models import GraphNetwork
 from pdnas.ops import SLOTS
-from pdnas.search import Candidate, Problem, SearchEpoch
+from pdnas.search import Candidate, Problem, SearchEpoch, shared
 from pdnas.search import pdnas as module
 from pdnas.search.additive import AdditiveModel
 from pdnas.search.pdnas import PRESETS, SETTLED, UNDECIDED, Estimator, Pdnas, PdnasSearch
@@ -129,7 +129,7 @@ def test_the_preset_paper_leaves_no_setting_to_a_default() -> None:
 def test_weights_and_architecture_have_an_adam_of_their_own_rate(tiny_task: GraphTask) -> None:
     """Section 3.3: Opt is Adam; section 4.1: its rates."""
     with begun(PRESETS["paper"], problem(tiny_task)) as search:
-        optimizers = (search.weight_optimizer, search.architecture_optimizer)
+        optimizers = (search.shared.optimizer, search.architecture_optimizer)
         assert [type(optimizer) for optimizer in optimizers] == [torch.optim.Adam] * 2
         assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == [0.005, 0.002]
         decays = [optimizer.param_groups[0]["weight_decay"] for optimizer in optimizers]
@@ -216,7 +216,7 @@ def test_a_path_is_drawn_by_equations_2_to_4(tiny_task: GraphTask, preset: str) 
 
 def snapshot(search: PdnasSearch) -> dict[nn.Parameter, list[Tensor]]:
     """Every shared weight with what its optimizer keeps of it."""
-    state = search.weight_optimizer.state
+    state = search.shared.optimizer.state
     return {
         weight: [weight.detach().clone(), *(v.clone() for v in state.get(weight, {}).values())]
         for weight in search.supernet.parameters()
@@ -317,8 +317,10 @@ def test_an_epoch_takes_its_training_steps_and_then_looks_at_validation(
             super().__init__(task, part, size)
 
     monkeypatch.setattr(GraphNetwork, "forward", watched)
-    for place in (module, importlib.import_module("pdnas.training.epochs")):
+    epochs = importlib.import_module("pdnas.training.epochs")
+    for place in (module, epochs):
         monkeypatch.setattr(place, "loss", spy)
+    for place in (shared, epochs):
         monkeypatch.setattr(place, "Batches", Watched)
     strategy = settings(
         epochs=4, train_steps=train_steps, controller="logits", estimator=estimator, pool=3
@@ -326,7 +328,7 @@ def test_an_epoch_takes_its_training_steps_and_then_looks_at_validation(
     with begun(strategy, problem(tiny_task)) as search:
         epoch = search.step()
         weight = next(iter(search.supernet.network(path_of(search, epoch)).parameters()))
-        assert search.weight_optimizer.state[weight]["step"].item() == train_steps
+        assert search.shared.optimizer.state[weight]["step"].item() == train_steps
         in_epoch = len(labels)
         search.candidates()
     train, val = tiny_task.labels("train"), tiny_task.labels("val")
@@ -518,7 +520,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, worth: Callable[[Architecture], float
         noise = 0.1 * float(torch.rand((), generator=generator))
         return torch.tensor(1.0), torch.tensor(worth(network.architecture) + noise)
 
-    monkeypatch.setattr(module, "evaluate", fake)
+    monkeypatch.setattr(shared, "evaluate", fake)
 
 
 @pytest.mark.parametrize(
@@ -693,7 +695,7 @@ def test_among_learned_candidates_of_equal_validation_the_ops_decide(
     with begun(strategy, problem(tiny_task)) as search:
         run(search)
         same = (torch.tensor(1.0), torch.tensor(0.5))
-        monkeypatch.setattr(module, "evaluate", lambda *_, **inputs: same)
+        monkeypatch.setattr(shared, "evaluate", lambda *_, **inputs: same)
         learned, _ = halves(search, monkeypatch)
     found = worths(search, learned)
     assert found == sorted(found, reverse=True)
@@ -744,7 +746,7 @@ def test_refining_trains_as_many_candidates_and_epochs_as_are_set(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[GraphNetwork] = []
-    monkeypatch.setattr(module, "train_epoch", lambda network, *_: trained.append(network))
+    monkeypatch.setattr(shared, "train_epoch", lambda network, *_: trained.append(network))
     strategy = settings("default", epochs=4, pool=8, adapted=3, adapt_epochs=2)
     with begun(strategy, problem(tiny_task)) as search:
         plain = search.candidates()
@@ -1143,7 +1145,7 @@ def test_several_graphs_with_several_labels_can_be_searched_for(
         first = search.step()
         weight = next(iter(search.supernet.network(path_of(search, first)).parameters()))
         # Two batches of training, of two graphs and of one.
-        assert search.weight_optimizer.state[weight]["step"].item() == 2
+        assert search.shared.optimizer.state[weight]["step"].item() == 2
         for epoch in [first, *run(search)]:
             line_of(epoch)
             assert 0 <= epoch.val <= 1

@@ -1,7 +1,7 @@
 """What all strategies have in common: settings that start a search, and a search in progress."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
@@ -15,7 +15,7 @@ from pydantic import (
     SerializeAsAny,
     ValidationError,
 )
-from torch import Tensor
+from torch import Tensor, nn
 
 from pdnas.architecture import Architecture
 from pdnas.errors import SearchError, first_complaint
@@ -50,6 +50,8 @@ class SearchEpoch:
         val_loss: The same on validation.
         val: The task's metric there.
         details: What else the strategy keeps of it, as plain values for the history.
+        alone: Whether that architecture was trained on its own, so that ``val`` is what it comes
+            to and not what weights say that it shares with others.
     """
 
     epoch: int
@@ -57,6 +59,12 @@ class SearchEpoch:
     val_loss: float
     val: float
     details: Mapping[str, Any]
+    alone: bool = False
+
+
+def never() -> bool:
+    """There is time for everything."""
+    return False
 
 
 class Search(ABC):
@@ -79,8 +87,12 @@ class Search(ABC):
         return self.epoch >= self.epochs
 
     @abstractmethod
-    def step(self) -> SearchEpoch:
-        """Do an epoch."""
+    def step(self, stop: Callable[[], bool] = never) -> SearchEpoch:
+        """Do an epoch.
+
+        Args:
+            stop: Asked now and then, where an epoch takes long, whether there is no more time.
+        """
 
     @abstractmethod
     def favored(self) -> Architecture:
@@ -124,7 +136,7 @@ class Search(ABC):
         state = {
             "epoch": torch.tensor(self.epoch),
             "random": torch.get_rng_state(),
-            **{f"search/{name}": tensor for name, tensor in self.tensors().items()},
+            **above("search/", self.tensors()),
         }
         if self.problem.device.type == "cuda":
             state["random-cuda"] = torch.cuda.get_rng_state(self.problem.device)
@@ -132,12 +144,7 @@ class Search(ABC):
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Take over a saved state."""
-        parts = {
-            name.removeprefix("search/"): tensor
-            for name, tensor in state.items()
-            if name.startswith("search/")
-        }
-        self.load(parts)
+        self.load(below("search/", state))
         self.epoch = int(state["epoch"])
         torch.set_rng_state(state["random"])
         if self.problem.device.type == "cuda":
@@ -161,6 +168,11 @@ class Strategy(BaseModel, ABC):
         """A search to be stepped inside, where torch's random state is its own."""
         with seeded(problem.seed, problem.device):
             yield self.start(problem)
+
+    @property
+    def trained_epochs(self) -> int:
+        """Epochs for which each epoch of the search trains an architecture on its own; 0: none."""
+        return 0
 
     @property
     def refining(self) -> int:
@@ -199,28 +211,47 @@ AnyStrategy = Annotated[SerializeAsAny[Strategy], BeforeValidator(read_strategy)
 """The type of a field that holds settings of any strategy."""
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) -> dict[str, Tensor]:
-    """The state of an optimizer as named tensors; what was never stepped has none.
+def learned(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The values of a module and the state of its optimizer, as named tensors.
+
+    What was never stepped has no state.
 
     Args:
-        optimizer: Of one group of parameters.
-        names: Of the parameters, in the optimizer's order.
+        module: Whose parameters are learned.
+        optimizer: Of one group, the module's parameters in their order.
     """
+    values = {f"values/{name}": value for name, value in module.state_dict().items()}
     parameters = optimizer.param_groups[0]["params"]
-    return {
-        f"{name}/{key}": value
-        for name, parameter in zip(names, parameters, strict=True)
+    state = {
+        f"optimizer/{name}/{key}": value
+        for (name, _), parameter in zip(module.named_parameters(), parameters, strict=True)
         for key, value in optimizer.state.get(parameter, {}).items()
     }
+    return values | state
 
 
-def load_optimizer(
-    optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor]
+def load_learned(
+    module: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Take over what :func:`optimizer_tensors` gave."""
+    """Take over what :func:`learned` gave."""
+    module.load_state_dict(below("values/", tensors))
     state: dict[int, dict[str, Tensor]] = {}
-    numbers = {name: number for number, name in enumerate(names)}
-    for path, value in tensors.items():
+    numbers = {name: number for number, (name, _) in enumerate(module.named_parameters())}
+    for path, value in below("optimizer/", tensors).items():
         name, _, key = path.rpartition("/")
         state.setdefault(numbers[name], {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def above(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors under names that begin so."""
+    return {prefix + name: tensor for name, tensor in tensors.items()}
+
+
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, without that beginning."""
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }

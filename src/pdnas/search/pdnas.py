@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import torch
@@ -21,11 +21,15 @@ from pdnas.search.base import (
     Search,
     SearchEpoch,
     Strategy,
-    load_optimizer,
-    optimizer_tensors,
+    above,
+    below,
+    learned,
+    load_learned,
+    never,
 )
 from pdnas.search.problem import Problem
-from pdnas.supernet import Controller, GraphSummary, Router, Supernet, candidate_mask
+from pdnas.search.shared import Judged, SharedWeights, ranked
+from pdnas.supernet import Controller, GraphSummary, Router, candidate_mask
 from pdnas.supernet.controller import Form
 from pdnas.supernet.relaxation import (
     GateNoise,
@@ -35,8 +39,6 @@ from pdnas.supernet.relaxation import (
     temperature,
 )
 from pdnas.supernet.router import Gating
-from pdnas.training.batching import Batches
-from pdnas.training.epochs import evaluate, train_epoch, training_loss
 from pdnas.training.fit import DIGITS
 from pdnas.training.metrics import loss, score
 
@@ -50,9 +52,6 @@ UNDECIDED = 0.9
 
 SEEN = ("choices", "values", "groups")
 """What the additive model remembers."""
-
-HOPELESS = 1e9
-"""The loss of a network whose logits are no numbers."""
 
 REFIT = 10
 """Epochs between two fits of the additive model."""
@@ -168,19 +167,11 @@ class PdnasSearch(Search):
     def __init__(self, problem: Problem, settings: Pdnas) -> None:
         super().__init__(problem, settings.epochs)
         self.settings = settings
-        recipe, device = problem.recipe, problem.device
-        self.supernet = Supernet(
-            problem.space,
-            problem.task,
-            problem.num_blocks,
-            problem.hidden,
-            input_dropout=recipe.input_dropout,
-            dropout=recipe.dropout,
-            attention_dropout=recipe.attention_dropout,
-        ).to(device)
+        self.shared = SharedWeights(problem, settings.weight_lr)
+        self.supernet = self.shared.supernet
         self.summary = None
         if settings.graph_summary == "on":
-            self.summary = GraphSummary(problem.task.in_channels).to(device)
+            self.summary = GraphSummary(problem.task.in_channels).to(problem.device)
         # Controller and router stay on the CPU: they are small, what they choose must be known
         # there, and a GPU need not be waited for.
         self.controller = Controller(
@@ -189,12 +180,6 @@ class PdnasSearch(Search):
             summary_width=self.summary.weight_2.size(1) if self.summary else 0,
         )
         self.router = Router(_possible(problem), noise=settings.gate_noise, gating=settings.gating)
-        self.weight_optimizer = torch.optim.Adam(
-            self.supernet.parameters(),
-            lr=settings.weight_lr,
-            weight_decay=recipe.weight_decay,
-            fused=True,
-        )
         self._choosers = nn.ModuleList([self.controller, self.router])
         if self.summary is not None:
             self._choosers.append(self.summary)
@@ -204,14 +189,12 @@ class PdnasSearch(Search):
         mask = self.controller.mask
         self._uniform = mask / mask.sum(dim=-1, keepdim=True)
         self._generator = torch.Generator().manual_seed(problem.seed)
-        self._train = Batches(problem.task, "train", recipe.batch_graphs)
-        self._val = Batches(problem.task, "val")
         self._entropies = torch.zeros(settings.epochs)
         self._model = AdditiveModel(self.controller.mask.numel() + len(self._gates()))
         numbers = int(self.controller.mask.sum()) + 2 * int(self.router.possible.sum())
         self._stride = math.ceil(5 * numbers / LINE)
 
-    def step(self) -> SearchEpoch:
+    def step(self, stop: Callable[[], bool] = never) -> SearchEpoch:  # noqa: ARG002 - it is short
         """Sample a path, step its weights on training, then controller and router on validation."""
         settings, warming = self.settings, self.epoch < self.settings.warm_up
         heat = temperature(
@@ -229,18 +212,17 @@ class PdnasSearch(Search):
         network = self._lend(architecture)
 
         soft = gates.detach().to(self.problem.device) if settings.gating == "soft" else None
-        network.train()
         for _ in range(settings.train_steps):
-            train_loss = self._step_weights(network, soft)
+            train_loss = self.shared.step(network, self.epoch, soft)
 
         network.eval()
         if warming or settings.estimator == "additive":
-            val_loss, val = evaluate(network, self._val, self.problem.task, gates=soft)
+            judged = self.shared.judge(network, soft)
         else:
             chosen = noisy.gather(-1, op_index.unsqueeze(-1)).squeeze(-1)  # P[Index], [L, K]
-            val_loss, val = self._step_architecture(network, chosen, gates)
+            judged = self._step_architecture(network, chosen, gates)
 
-        figures = torch.stack([train_loss, val_loss, val]).tolist()
+        figures = torch.stack([train_loss, *judged]).tolist()
         if not math.isfinite(sum(figures)):
             raise SearchError(
                 f"The loss is no longer finite at epoch {self.epoch} of the search; lower "
@@ -256,7 +238,7 @@ class PdnasSearch(Search):
         r""":math:`\bar P^g`, ``[L, K, T]``."""
         summary = None
         if self.summary is not None:
-            parts = [self.summary(batch.x, batch.adjacency) for batch in self._val.in_order()]
+            parts = [self.summary(batch.x, batch.adjacency) for batch in self.shared.val.in_order()]
             summary = torch.stack(parts).mean(dim=0).cpu()
         probs: Tensor = self.controller(summary)
         return probs
@@ -286,23 +268,8 @@ class PdnasSearch(Search):
             architecture = architecture.model_copy(update={"gates": tuple(sorted(every))})
         return self.supernet.network(architecture)
 
-    def _step_weights(self, network: GraphNetwork, gates: Tensor | None) -> Tensor:
-        """One pass over the training part; the mean loss, still on the device."""
-        task, recipe, losses = self.problem.task, self.problem.recipe, []
-        consistency = recipe.consistency_at(self.epoch)
-        for batch in self._train.shuffled():
-            value = training_loss(network, batch, task, recipe, consistency, gates=gates)
-            value.backward()
-            self.weight_optimizer.step()
-            for weight in network.parameters():
-                weight.grad = None
-            losses.append(value.detach())
-        return torch.stack(losses).mean()
-
-    def _step_architecture(
-        self, network: GraphNetwork, chosen: Tensor, gates: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """One step of controller and router; loss and metric of the validation part.
+    def _step_architecture(self, network: GraphNetwork, chosen: Tensor, gates: Tensor) -> Judged:
+        """One step of controller and router; what the validation part says.
 
         The gradient is found for the few probabilities first and led through the controller and
         the router once, however many batches there are.
@@ -314,7 +281,7 @@ class PdnasSearch(Search):
         grads = [torch.zeros_like(leaf) for leaf in leaves]
         outputs, labels = [], []
         network.requires_grad_(False)  # what only the weights' gradients need is not kept
-        for batch in self._val.in_order():
+        for batch in self.shared.val.in_order():
             scale = self.supernet.factors(network.architecture, factors(leaves[0], estimator))
             output = network(batch.x, batch.adjacency, factors=scale, gates=leaves[1])
             logits = batch.select(output)
@@ -332,7 +299,7 @@ class PdnasSearch(Search):
         torch.autograd.backward([chosen, gates], [grad.cpu() / count for grad in grads])
         self.architecture_optimizer.step()
         output, y = torch.cat(outputs), torch.cat(labels)
-        return loss(output, y, task.kind), score(output, y, task.kind, task.metric)
+        return Judged(loss(output, y, task.kind), score(output, y, task.kind, task.metric))
 
     def _learn(self, architecture: Architecture, val: float) -> None:
         """Add a path and its validation to what is known, and now and then follow it."""
@@ -388,7 +355,7 @@ class PdnasSearch(Search):
         """The noise-free choice: the likeliest op of every slot, the gates that are likely open."""
         return self.problem.space.plain(self._choose(self._op_probs(), self.router.probs())[1])
 
-    def candidates(self, stop: Callable[[], bool] = lambda: False) -> list[Candidate]:
+    def candidates(self, stop: Callable[[], bool] = never) -> list[Candidate]:
         """The favored one and others drawn from controller and router, ranked by validation.
 
         All are rated by the shared weights. With the additive estimator only half of them are
@@ -396,25 +363,26 @@ class PdnasSearch(Search):
         of both halves take turns.
         """
         probs, gate_probs = self._op_probs().detach(), self.router.probs()
-        count = self.settings.pool
+        count, rate = self.settings.pool, self.shared.rate
         if self.settings.estimator != "additive":
-            return _sorted(map(self.rate, self._draw(probs, gate_probs, count, stop)))
+            return ranked(map(rate, self._draw(probs, gate_probs, count, stop)))
         blind = self._draw(self._uniform, 0.5 * self.router.possible, count // 2, stop)
         drawn = self._draw(probs, gate_probs, count - count // 2, stop)
-        learned = [self.rate(architecture) for architecture in drawn]
-        for candidate in learned:
+        favored = [rate(architecture) for architecture in drawn]
+        for candidate in favored:
             self._model.observe(self._choices(candidate.architecture), candidate.val, group=1)
-        return _alternate(self._rank(learned), _sorted(map(self.rate, blind)))
+        return _alternate(self._rank(favored), ranked(map(rate, blind)))
 
     def refine(
-        self, candidates: list[Candidate], stop: Callable[[], bool] = lambda: False
+        self, candidates: list[Candidate], stop: Callable[[], bool] = never
     ) -> list[Candidate]:
         """Let the first candidates adapt the weights to themselves, and rank these by that."""
-        count = self.settings.adapted
+        count, epochs = self.settings.adapted, self.settings.adapt_epochs
         first = [
-            entry if stop() else self.adapt(entry.architecture) for entry in candidates[:count]
+            entry if stop() else self.shared.adapt(entry.architecture, epochs)
+            for entry in candidates[:count]
         ]
-        return _sorted(first) + candidates[count:]
+        return ranked(first) + candidates[count:]
 
     @torch.no_grad()
     def _draw(
@@ -447,37 +415,8 @@ class PdnasSearch(Search):
         choices = torch.stack([self._choices(architecture) for architecture in architectures])
         return choices.double() @ self._model.effects()[0]
 
-    def adapt(self, architecture: Architecture) -> Candidate:
-        """What a few epochs of training make of the shared weights, which stay as they are."""
-        network, task = self.supernet.network(architecture), self.problem.task
-        shared = {name: weight.clone() for name, weight in network.state_dict().items()}
-        recipe = self.problem.recipe
-        optimizer = recipe.make_optimizer(network.parameters())
-        best = self.rate(architecture)
-        try:
-            for _ in range(self.settings.adapt_epochs):
-                train_epoch(network, self._train, task, optimizer, recipe, recipe.consistency)
-                now = self.rate(architecture)
-                best = max(best, now, key=lambda candidate: (candidate.val, -candidate.loss))
-        finally:
-            network.load_state_dict(shared)
-            for weight in network.parameters():
-                weight.grad = None
-        return best
-
-    def rate(self, architecture: Architecture) -> Candidate:
-        """What the shared weights say of an architecture."""
-        network = self.supernet.network(architecture)
-        value, metric = evaluate(network, self._val, self.problem.task)
-        val, worst = torch.stack([metric, value]).tolist()
-        if not math.isfinite(worst):
-            return Candidate(architecture=architecture, val=0.0, loss=HOPELESS)
-        return Candidate(
-            architecture=architecture, val=round(val, DIGITS), loss=round(worst, DIGITS)
-        )
-
     def network(self, architecture: Architecture) -> GraphNetwork:
-        return self.supernet.network(architecture)
+        return self.shared.network(architecture)
 
     def warnings(self) -> list[str]:
         """A controller that settled at once, or that never did."""
@@ -508,28 +447,16 @@ class PdnasSearch(Search):
     def tensors(self) -> dict[str, Tensor]:
         tensors = {"generator": self._generator.get_state(), "entropies": self._entropies}
         tensors |= {f"model/{name}": getattr(self._model, name) for name in SEEN}
-        for name, module, optimizer in self._parts():
-            for key, value in module.state_dict().items():
-                tensors[f"{name}/values/{key}"] = value
-            for key, value in optimizer_tensors(optimizer, _names(module)).items():
-                tensors[f"{name}/optimizer/{key}"] = value
-        return tensors
+        tensors |= above("supernet/", self.shared.tensors())
+        return tensors | above("choosers/", learned(self._choosers, self.architecture_optimizer))
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self._generator.set_state(tensors["generator"])
         self._entropies = tensors["entropies"]
         for name in SEEN:
             setattr(self._model, name, tensors[f"model/{name}"])
-        for name, module, optimizer in self._parts():
-            module.load_state_dict(_below(f"{name}/values/", tensors))
-            load_optimizer(optimizer, _names(module), _below(f"{name}/optimizer/", tensors))
-
-    def _parts(self) -> list[tuple[str, nn.Module, torch.optim.Optimizer]]:
-        """What is learned, and by whom."""
-        return [
-            ("supernet", self.supernet, self.weight_optimizer),
-            ("choosers", self._choosers, self.architecture_optimizer),
-        ]
+        self.shared.load(below("supernet/", tensors))
+        load_learned(self._choosers, self.architecture_optimizer, below("choosers/", tensors))
 
     def _gates(self) -> tuple[tuple[int, int], ...]:
         return self.problem.space.possible_gates(self.problem.num_blocks)
@@ -543,11 +470,6 @@ def _possible(problem: Problem) -> Tensor:
     return possible
 
 
-def _sorted(rated: Iterable[Candidate]) -> list[Candidate]:
-    """By validation: the metric, then the loss."""
-    return sorted(rated, key=lambda candidate: (-candidate.val, candidate.loss))
-
-
 def _alternate(*ranked: list[Candidate]) -> list[Candidate]:
     """The first of each list, then the second of each, and so on; every architecture once."""
     mixed: dict[Architecture, Candidate] = {}
@@ -559,16 +481,3 @@ def _alternate(*ranked: list[Candidate]) -> list[Candidate]:
 
 def _per_mille(values: Tensor) -> Any:
     return (1000 * values).round().int().tolist()
-
-
-def _names(module: nn.Module) -> list[str]:
-    return [name for name, _ in module.named_parameters()]
-
-
-def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin so, without that beginning."""
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }

@@ -1,0 +1,99 @@
+"""Weights that all architectures share: what is trained, what is asked, and what is left alone."""
+
+import pytest
+import torch
+
+from pdnas.architecture import Architecture
+from pdnas.search import Candidate, Problem
+from pdnas.search.shared import HOPELESS, SharedWeights, ranked
+from pdnas.space import SPACES
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
+from pdnas.training.batching import Batches
+from pdnas.training.epochs import evaluate
+from pdnas.training.fit import seeded
+
+
+@pytest.fixture
+def problem(tiny_task: GraphTask) -> Problem:
+    return Problem(tiny_task, SPACES["paper"], 2, 4, Recipe(dropout=0.0, input_dropout=0.0))
+
+
+def weights(problem: Problem) -> SharedWeights:
+    with seeded(0):
+        return SharedWeights(problem, 0.01)
+
+
+def some(problem: Problem, seed: int = 0) -> Architecture:
+    return problem.sample(torch.Generator().manual_seed(seed))
+
+
+def test_a_step_lowers_the_loss_of_its_path_and_leaves_the_others_alone(problem: Problem) -> None:
+    shared, architecture = weights(problem), some(problem)
+    network = shared.network(architecture)
+    own = {id(weight) for weight in network.parameters()}
+    others = [one for one in shared.supernet.parameters() if id(one) not in own]
+    before = [weight.clone() for weight in others]
+    losses = [float(shared.step(network, epoch)) for epoch in range(20)]
+    assert losses[-1] < losses[0]
+    assert all(map(torch.equal, others, before))
+    assert all(weight.grad is None for weight in network.parameters())
+
+
+def test_two_architectures_with_the_same_op_share_its_weights(problem: Problem) -> None:
+    shared, first = weights(problem), some(problem)
+    last = first.blocks[1].model_copy(update={"aggregation": "max", "attention": "const"})
+    second = first.model_copy(update={"blocks": (first.blocks[0], last)})
+    pairs = [shared.network(one).blocks[0].transform for one in (first, second)]
+    assert pairs[0] is pairs[1]
+
+
+def test_a_rating_is_what_validation_says(problem: Problem) -> None:
+    shared, architecture = weights(problem), some(problem)
+    rated = shared.rate(architecture)
+    loss, val = evaluate(shared.network(architecture), Batches(problem.task, "val"), problem.task)
+    assert rated.architecture == architecture
+    assert rated.val == pytest.approx(float(val), abs=1e-6)
+    assert rated.loss == pytest.approx(float(loss), abs=1e-5)
+
+
+def test_a_network_whose_logits_are_no_numbers_is_rated_hopeless(problem: Problem) -> None:
+    shared, architecture = weights(problem), some(problem)
+    with torch.no_grad():
+        for weight in shared.supernet.parameters():
+            weight.fill_(torch.nan)
+    rated = shared.rate(architecture)
+    assert (rated.val, rated.loss) == (0.0, HOPELESS)
+
+
+def test_adapting_is_never_worse_and_leaves_the_weights_as_they_were(problem: Problem) -> None:
+    shared, architecture = weights(problem), some(problem, 3)
+    before = {name: value.clone() for name, value in shared.tensors().items()}
+    rated = shared.rate(architecture)
+    adapted = shared.adapt(architecture, 15)
+    assert (adapted.val, -adapted.loss) > (rated.val, -rated.loss)
+    after = shared.tensors()
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+def test_loaded_weights_go_on_as_the_first_ones(problem: Problem) -> None:
+    first, architecture = weights(problem), some(problem)
+    first.step(first.network(architecture), 0)
+    saved = {name: value.clone() for name, value in first.tensors().items()}
+    second = SharedWeights(problem, 0.01)
+    second.load(saved)
+    losses = [one.step(one.network(architecture), 1) for one in (first, second)]
+    assert torch.equal(*losses)
+    assert all(torch.equal(first.tensors()[n], second.tensors()[n]) for n in first.tensors())
+
+
+def test_candidates_are_ranked_by_the_metric_and_then_by_the_loss(problem: Problem) -> None:
+    figures = [(0.5, 1.0), (0.7, 2.0), (0.5, 0.5), (0.7, 1.5)]
+    rated = [Candidate(architecture=some(problem), val=val, loss=loss) for val, loss in figures]
+    assert [(one.val, one.loss) for one in ranked(rated)] == [
+        (0.7, 1.5),
+        (0.7, 2.0),
+        (0.5, 0.5),
+        (0.5, 1.0),
+    ]
