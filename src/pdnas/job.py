@@ -43,6 +43,8 @@ class Job(Record):
         controls: What the network found is compared with: ``random``, or baselines' names.
         max_parameters: How many weights a network may have.
         budget_seconds: How long the whole job may take.
+        budget_trials: How many trainings may be spent on the choice, in the searches and on their
+            candidates.
     """
 
     space: SearchSpace = SPACES["paper"]
@@ -61,6 +63,7 @@ class Job(Record):
     controls: tuple[str, ...] = ("random", "gcn", "gat")
     max_parameters: int | None = None
     budget_seconds: float | None = None
+    budget_trials: int | None = None
 
     @property
     def final_seeds(self) -> tuple[int, ...]:
@@ -106,6 +109,9 @@ class Job(Record):
             raise SearchError(
                 f"The budget is {self.budget_seconds} seconds; give a number above 0."
             )
+
+        if self.budget_trials is not None and not 2 <= self.budget_trials <= MANY:
+            raise SearchError(f"--budget-trials is {self.budget_trials}; give 2 to {MANY}.")
 
     def _check_incumbent(self, architecture: Architecture) -> None:
         if architecture.num_blocks not in self.blocks:
@@ -263,6 +269,9 @@ class Watcher:
 
     def trained(self, what: str, epoch: Epoch) -> None:
         """A training has done an epoch."""
+
+    def tried(self, trial: Trial) -> None:
+        """A candidate was trained to the end, or for as long as it kept up."""
 
     def tuned(self, trial: int, wanted: int) -> None:
         """A recipe is tried, the so-manieth of that many."""

@@ -50,7 +50,8 @@ TELLING = 3
 """Trainings of each from which their spread tells how far a mean can be trusted."""
 
 SEARCH_SHARE, CANDIDATE_SHARE, TUNE_SHARE = 0.45, 0.75, 0.9
-"""Parts of a budget after which the search, the candidates' trainings and the tuning end."""
+"""Parts of a budget after which the search, the candidates' trainings and the tuning end; of a
+budget of trials, a search that trains what it tries may use the second."""
 
 TIMED = 5
 """Steps from which costs are estimated."""
@@ -241,6 +242,9 @@ class Pipeline:
             if left < searching + trials + tuning + final:
                 part = min(1.0, SEARCH_SHARE * left / searching)
                 strategy = strategy.lasting(max(1, int(part * strategy.epochs)))
+        if job.budget_trials is not None and strategy.trained_epochs:
+            most = max(1, int(CANDIDATE_SHARE * job.budget_trials / len(costs)))
+            strategy = strategy.lasting(min(strategy.epochs, most))
         return Plan(
             epochs=strategy.epochs,
             search_seconds=step * strategy.epochs,
@@ -282,7 +286,7 @@ class Pipeline:
             began = saved = time.monotonic()
             cost = 0.0
             while not search.is_over and not (search.epoch and self._is_late(share)):
-                epoch = search.step()
+                epoch = search.step(lambda: self._is_late(share))
                 line = {"phase": "search", "cell": number, **_line(epoch)}
                 length = self._append(line)
                 self.watcher.searched(search, epoch)
@@ -351,9 +355,18 @@ class Pipeline:
         quarter at least. The best are then trained again.
         """
         while not self.progress.finals and (following := self._following()) is not None:
-            if self.progress.trials and self._is_late(CANDIDATE_SHARE):
+            if self.progress.trials and (self._is_late(CANDIDATE_SHARE) or self._is_tried_out()):
                 return
             self._try(*following)
+
+    def _is_tried_out(self) -> bool:
+        """Whether the budget of trials is spent: in the searches, and on candidates."""
+        if self.job.budget_trials is None:
+            return False
+        searched = 0
+        if self.job.strategy.trained_epochs:
+            searched = sum(cell.epochs for cell in self.progress.cells)
+        return searched + len(self.progress.trials) >= self.job.budget_trials
 
     def _following(self) -> "tuple[Architecture, int, float | None, int, Race] | None":
         """What to train next: architecture, hidden size, estimate, seed and race; none: enough."""
@@ -481,6 +494,7 @@ class Pipeline:
         name = f"candidate-{number}" if network is not None and trial.val > best else None
         weights = {} if network is None else network.state_dict()
         self._finish(lines, name, weights, trials=(*self.progress.trials, trial))
+        self.watcher.tried(trial)
 
     def _finish(
         self,
@@ -840,10 +854,13 @@ def brief(recipe: Recipe) -> Recipe:
 def _measure(problem: Problem, job: Job) -> tuple[float, float]:
     """Seconds of an epoch of the search and of a training, from a few of each, thrown away.
 
-    Medians: whatever is done for the first time takes longer than it ever will again.
+    Medians: whatever is done for the first time takes longer than it ever will again. Where an
+    epoch of the search is a training, it is as many epochs of that at most.
     """
-    with job.strategy.begin(problem) as search:
-        steps = [_seconds(search.step) for _ in range(min(TIMED, search.epochs))]
+    strategy, steps = job.strategy, [0.0]
+    if not strategy.trained_epochs:
+        with strategy.begin(problem) as search:
+            steps = [_seconds(search.step) for _ in range(min(TIMED, search.epochs))]
     generator = torch.Generator().manual_seed(job.seed)
     clock: list[float] = []
     for _ in range(2):
@@ -858,7 +875,9 @@ def _measure(problem: Problem, job: Job) -> tuple[float, float]:
                 on_epoch=lambda _: clock.append(time.perf_counter()),
             )
     epochs = [after - before for before, after in itertools.pairwise(clock)]
-    return statistics.median(steps), statistics.median(epochs)
+    training = statistics.median(epochs)
+    trained = min(strategy.trained_epochs, job.recipe.epochs)
+    return statistics.median(steps) + trained * training, training
 
 
 def _seconds(action: Callable[[], object]) -> float:

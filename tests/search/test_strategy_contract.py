@@ -14,6 +14,7 @@ from pdnas.architecture import Architecture
 from pdnas.models import GraphNetwork
 from pdnas.search import STRATEGIES, Problem, Search, SearchEpoch, Strategy
 from pdnas.search.pdnas import PRESETS
+from pdnas.search.rated import Rated
 from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
@@ -21,9 +22,15 @@ from pdnas.training import Recipe
 EPOCHS = 4
 
 DEFAULTS = {name: STRATEGIES[name].model_validate({"name": name}) for name in STRATEGIES}
+SHARING = {
+    f"{name}-sharing": defaults.changed(sharing="on")
+    for name, defaults in DEFAULTS.items()
+    if isinstance(defaults, Rated)
+}
 PRESET = {f"pdnas-{name}": PRESETS[name] for name in PRESETS}
 SETTINGS: dict[str, Strategy] = {
     **DEFAULTS,
+    **SHARING,
     **{name: preset for name, preset in PRESET.items() if preset not in DEFAULTS.values()},
 }
 
@@ -31,8 +38,9 @@ SETTINGS: dict[str, Strategy] = {
 @pytest.fixture(params=SETTINGS.values(), ids=list(SETTINGS))
 def strategy(request: pytest.FixtureRequest) -> Strategy:
     settings: Strategy = request.param
-    # A few candidates where there is such a setting.
-    few = {"pool": 5, "adapted": 2, "adapt_epochs": 2}
+    # A few candidates and short trainings where there are such settings.
+    few = {"pool": 5, "adapted": 2, "adapt_epochs": 2, "train_epochs": 3, "inherited_epochs": 2}
+    few |= {"population": 3, "tournament": 2}
     changes = {name: count for name, count in few.items() if getattr(settings, name, 0) > count}
     return settings.lasting(EPOCHS).changed(**changes)
 

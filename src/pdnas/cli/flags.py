@@ -2,11 +2,11 @@
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
@@ -102,32 +102,34 @@ class TaskFlags:
         return chosen
 
 
-def changes_of(model: type[BaseModel], whose: str, *, without: Collection[str] = ()) -> Any:
+def changes_of(
+    models: Sequence[type[BaseModel]], whose: str, *, without: Collection[str] = ()
+) -> Any:
     """A dataclass with a flag for each field of some settings; none is given by default.
 
+    A field that several have is one flag, which means the same for all of them.
+
     Args:
-        model: The settings.
+        models: The settings; where there are several, help says whose a flag is.
         whose: Where the default comes from, for the help.
         without: Fields that have no flag.
     """
-    return make_dataclass(
-        f"{model.__name__}Changes",
-        [
-            (
-                name,
-                Annotated[
-                    Union[info.annotation, None],  # noqa: UP007 - made of a value, not written
-                    tyro.conf.arg(
-                        help=info.description, help_behavior_hint=f"(default: the {whose}'s)"
-                    ),
-                ],
-                field(default=None),
-            )
-            for name, info in model.model_fields.items()
-            if name not in without
-        ],
-        frozen=True,
-    )
+    owners: dict[str, list[type[BaseModel]]] = {}
+    for model in models:
+        for name in model.model_fields:
+            if name not in without:
+                owners.setdefault(name, []).append(model)
+    flags = []
+    for name, own in owners.items():
+        info = own[0].model_fields[name]
+        help_text = info.description or ""
+        if len(models) > 1:
+            names = ", ".join(model.model_fields["name"].default for model in own)
+            help_text = f"{names}: {help_text}"
+        argument = tyro.conf.arg(help=help_text, help_behavior_hint=f"(default: the {whose}'s)")
+        kind: Any = info.annotation
+        flags.append((name, Annotated[kind | None, argument], field(default=None)))
+    return make_dataclass(f"{models[0].__name__}Changes", flags, frozen=True)
 
 
 def given(changes: Any) -> dict[str, Any]:
@@ -135,7 +137,7 @@ def given(changes: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(changes).items() if value is not None}
 
 
-RecipeChanges: Any = changes_of(Recipe, "recipe")
+RecipeChanges: Any = changes_of([Recipe], "recipe")
 """One flag for each field of a recipe; those that are not given leave the recipe as it is."""
 
 

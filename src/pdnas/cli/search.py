@@ -21,7 +21,7 @@ from pdnas.cli.flags import (
 )
 from pdnas.cli.live import SearchProgress
 from pdnas.cli.train import find_architecture
-from pdnas.errors import PdnasError
+from pdnas.errors import PdnasError, SearchError
 from pdnas.job import Job, Tuner
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import search
@@ -35,13 +35,16 @@ from pdnas.runs import (
 )
 from pdnas.search import STRATEGIES, Strategy
 from pdnas.search.pdnas import PRESETS, Pdnas
+from pdnas.search.rated import Rated
 from pdnas.space import SPACES, find_space
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe
 from pdnas.training.device import find_device
 
-RecipeChanges: Any = changes_of(Recipe, "recipe", without=["epochs"])
-StrategyChanges: Any = changes_of(Pdnas, "preset", without=["name", "epochs"])
+RecipeChanges: Any = changes_of([Recipe], "recipe", without=["epochs"])
+StrategyChanges: Any = changes_of(
+    [STRATEGIES[name] for name in STRATEGIES], "strategy", without=["name", "epochs"]
+)
 
 
 class SearchSettings(Record):
@@ -67,10 +70,10 @@ class Command:
     ] = "paper"
     strategy: Annotated[str, tyro.conf.arg(help=f"how: {', '.join(STRATEGIES)}")] = "pdnas"
     preset: Annotated[
-        str, tyro.conf.arg(help=f"settings of the strategy: {', '.join(PRESETS)}")
+        str, tyro.conf.arg(help=f"settings of the strategy pdnas: {', '.join(PRESETS)}")
     ] = "default"
     settings: StrategyChanges = StrategyChanges()
-    epochs: Annotated[int | None, by_default("the preset's and the recipe's, 400")] = None
+    epochs: Annotated[int | None, by_default("the strategy's and the recipe's")] = None
     """epochs of the search, and of each training at most"""
     blocks: tuple[int, ...] = (2,)
     """depths to search; with several, validation chooses"""
@@ -104,6 +107,8 @@ class Command:
     """how many final trainings, each with the next seed"""
     budget_seconds: Annotated[float | None, by_default("as long as it takes")] = None
     """hard limit on the whole job; the search is fitted to it"""
+    budget_trials: Annotated[int | None, by_default("as many as it takes")] = None
+    """trainings that may be spent on the choice, in the search and on its candidates"""
     device: DeviceFlags = DeviceFlags()
     output: OutputFlags = OutputFlags()
 
@@ -119,13 +124,14 @@ class Command:
         return execute(settings, task, self.output)
 
     def _job(self) -> Job:
-        strategy, recipe = self._strategy(), find_recipe(self.recipe)
+        recipe = find_recipe(self.recipe)
         if self.epochs is not None:
             recipe = recipe.changed(epochs=self.epochs)
-            strategy = strategy.lasting(self.epochs)
         return Job(
             space=find_space(self.space),
-            strategy=strategy.changed(**given(self.settings)),
+            strategy=find_strategy(
+                self.strategy, self.preset, epochs=self.epochs, changes=given(self.settings)
+            ),
             blocks=self.blocks,
             hidden=self.hidden,
             recipe=recipe.changed(**given(self.changes)),
@@ -140,13 +146,33 @@ class Command:
             controls=self.controls,
             max_parameters=self.max_parameters,
             budget_seconds=self.budget_seconds,
+            budget_trials=self.budget_trials,
         )
 
-    def _strategy(self) -> Strategy:
-        kind = STRATEGIES[self.strategy]
-        return (
-            PRESETS[self.preset] if kind is Pdnas else kind.model_validate({"name": self.strategy})
+
+def find_strategy(
+    name: str, preset: str = "default", *, epochs: int | None = None, changes: dict[str, Any]
+) -> Strategy:
+    """A strategy with the settings of a preset, where it has any, and some of them changed.
+
+    Args:
+        name: Of the strategy.
+        preset: Of pdnas.
+        epochs: Of the search; all that belongs to its schedule shrinks or grows with it.
+        changes: Fields of the strategy.
+    """
+    kind = STRATEGIES[name]
+    if kind is not Pdnas and preset != "default":
+        raise SearchError(
+            f"--preset is '{preset}', but only the strategy 'pdnas' has presets, not '{name}'; "
+            "leave it out."
         )
+    named = PRESETS[preset] if kind is Pdnas else kind.model_validate({"name": name})
+    if issubclass(kind, Rated) and "sharing" in changes:  # it decides what else is the default
+        named = kind.model_validate({"name": name, "sharing": changes["sharing"]})
+    if epochs is not None:
+        named = named.lasting(epochs)
+    return named.changed(**changes)
 
 
 def execute(

@@ -66,7 +66,7 @@ SEARCHES = (
 )
 """Flags that say how networks are searched for."""
 
-RecipeChanges: Any = changes_of(Recipe, "recipe", without=["epochs"])
+RecipeChanges: Any = changes_of([Recipe], "recipe", without=["epochs"])
 
 
 class TuneSettings(Record):

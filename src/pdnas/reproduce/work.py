@@ -97,8 +97,8 @@ class TableWork(Work):
 
     @property
     def sha256(self) -> str:
-        """What tells this work from any other: all of its settings."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        """What tells this work from any other: all of its settings that are set to something."""
+        return hashlib.sha256(self.model_dump_json(exclude_none=True).encode()).hexdigest()
 
     def final_seeds(self) -> tuple[int, ...]:
         """None of those that chose anything."""

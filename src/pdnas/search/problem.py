@@ -1,7 +1,7 @@
 """What a search is to solve: a task, a space, a shape, and how large the network may be."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -15,6 +15,9 @@ from pdnas.ops import SLOTS, Dims
 from pdnas.space import SearchSpace
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
+
+Place = tuple[int, str] | tuple[int, int]
+"""A slot of a block, or a shortcut."""
 
 TRIES = 100
 """Random architectures that are looked at before one is made to fit."""
@@ -76,6 +79,53 @@ class Problem:
             blocks=tuple(blocks), attention_normalization=self.space.attention_normalization
         )
 
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Where there is something to choose: slots, block by block, and then shortcuts."""
+        slots = [
+            (number, slot)
+            for number in range(self.num_blocks)
+            for slot in SLOTS
+            if len(self.options((number, slot))) > 1
+        ]
+        return (*slots, *self.space.possible_gates(self.num_blocks))
+
+    def options(self, place: Place) -> tuple[str | int, ...]:
+        """What there is to choose from: the ops of a slot; for a shortcut, not to have it or to."""
+        number, what = place
+        if isinstance(what, int):
+            return (False, True)
+        return self.space.candidates(what, last=number == self.num_blocks - 1)
+
+    def choices(self, architecture: Architecture) -> tuple[int, ...]:
+        """The number of the option that an architecture has at each place."""
+        numbers = []
+        for place in self.places:
+            number, what = place
+            if isinstance(what, int):
+                numbers.append(int(place in architecture.gates))
+            else:
+                spec = architecture.blocks[number]
+                numbers.append(self.options(place).index(getattr(spec, what)))
+        return tuple(numbers)
+
+    def made(self, choices: Sequence[int]) -> Architecture:
+        """The architecture of such numbers."""
+        chosen = dict(zip(self.places, choices, strict=True))
+        blocks = []
+        for number in range(self.num_blocks):
+            names = {
+                slot: self.options((number, slot))[chosen.get((number, slot), 0)] for slot in SLOTS
+            }
+            blocks.append(BlockSpec.model_validate({**names, "bias": self.space.bias}))
+        return Architecture(
+            blocks=tuple(blocks),
+            gates=tuple(
+                gate for gate in self.space.possible_gates(self.num_blocks) if chosen[gate]
+            ),
+            attention_normalization=self.space.attention_normalization,
+        )
+
     def sample(self, generator: Generator) -> Architecture:
         """A random architecture that fits; all that fit are equally likely, if many do.
 
@@ -85,6 +135,10 @@ class Problem:
             architecture = self.space.sample(self.num_blocks, generator)
             if self.fits(architecture):
                 return architecture
+        return self.shrink_at_random(architecture, generator)
+
+    def shrink_at_random(self, architecture: Architecture, generator: Generator) -> Architecture:
+        """The architecture itself if it fits; otherwise a smaller one, whatever it may lose."""
         shape = (self.num_blocks, len(SLOTS), max(len(self.space.candidates(s)) for s in SLOTS))
         gates = torch.rand(self.num_blocks, self.num_blocks, generator=generator)
         return self.shrink(architecture, torch.rand(shape, generator=generator), gates)
@@ -94,38 +148,17 @@ class Problem:
 
         Changes that change nothing do not count. Where no other is found, it is the same.
         """
-        last, before = self.num_blocks - 1, self.space.plain(architecture)
-        choices: list[tuple[int, str] | tuple[int, int]] = [
-            (number, slot)
-            for number in range(self.num_blocks)
-            for slot in SLOTS
-            if len(self.space.candidates(slot, last=number == last)) > 1
-        ]
-        choices += self.space.possible_gates(self.num_blocks)
-        for _ in range(TRIES if choices else 0):
-            place = choices[int(torch.randint(len(choices), (), generator=generator))]
-            changed = self.space.plain(self._changed(before, place, generator))
+        before = self.space.plain(architecture)
+        for _ in range(TRIES if self.places else 0):
+            choices = list(self.choices(before))
+            place = int(torch.randint(len(choices), (), generator=generator))
+            count = len(self.options(self.places[place]))
+            further = 1 + int(torch.randint(count - 1, (), generator=generator))
+            choices[place] = (choices[place] + further) % count
+            changed = self.space.plain(self.made(choices))
             if changed != before and self.fits(changed):
                 return changed
         return before
-
-    def _changed(
-        self,
-        architecture: Architecture,
-        place: tuple[int, str] | tuple[int, int],
-        generator: Generator,
-    ) -> Architecture:
-        """The architecture with another op in a slot of a block, or with a gate turned."""
-        number, slot = place
-        if isinstance(slot, int):
-            gates = set(architecture.gates) ^ {(number, slot)}
-            return architecture.model_copy(update={"gates": tuple(sorted(gates))})
-        spec, blocks = architecture.blocks[number], list(architecture.blocks)
-        names = self.space.candidates(slot, last=number == self.num_blocks - 1)
-        others = [name for name in names if name != getattr(spec, slot)]
-        name = others[int(torch.randint(len(others), (), generator=generator))]
-        blocks[number] = spec.model_copy(update={slot: name})
-        return architecture.model_copy(update={"blocks": tuple(blocks)})
 
     def shrink(
         self, architecture: Architecture, op_probs: Tensor, gate_probs: Tensor

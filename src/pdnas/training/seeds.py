@@ -154,6 +154,7 @@ def train_once(
     seed: int,
     on_epoch: Callable[[Epoch], None] | None = None,
     stop: Callable[[Epoch], bool] | None = None,
+    prepare: Callable[[GraphNetwork], None] | None = None,
 ) -> tuple[GraphNetwork, Fit]:
     """Train an architecture with one seed: the network with its best weights, and how it went.
 
@@ -168,6 +169,7 @@ def train_once(
         seed: Of the weights and the dropout.
         on_epoch: Told of every epoch.
         stop: Asked after every epoch whether to end there.
+        prepare: Given the network before it is trained.
     """
     device = task.graphs[0].y.device
     answers, before = None, 0.0
@@ -190,6 +192,8 @@ def train_once(
             attention_dropout=recipe.attention_dropout,
             feature_weights=recipe.feature_weights == "on",
         ).to(device)
+        if prepare is not None:
+            prepare(network)
         outcome = fit(network, task, recipe, answers=answers, on_epoch=on_epoch, stop=stop)
     network.fold_feature_weights()
     return network, replace(outcome, seconds=before + outcome.seconds)
