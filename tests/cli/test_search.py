@@ -23,7 +23,7 @@ from pdnas.cli.live import SearchProgress
 from pdnas.cli.search import SearchSettings
 from pdnas.errors import SearchError
 from pdnas.job import Job
-from pdnas.models.baselines import BASELINES
+from pdnas.models.baselines import BASELINES, block_designs
 from pdnas.runs import LOCK, load_run
 from pdnas.search.pdnas import PRESETS, Pdnas
 from pdnas.space import SPACES, SearchSpace
@@ -441,9 +441,9 @@ def test_designs_are_baselines_of_the_space_that_are_trained_too(search: Run, pl
     trials = search("--space", "extended", "--designs", "on")["search"]["trials"]
     first = [trial for trial in trials if trial["seed"] == 2**32]
     known = {
-        SPACES["extended"].plain(baseline.architecture)
-        for baseline in (BASELINES[name] for name in BASELINES)
-        if baseline.architecture in SPACES["extended"] and baseline.architecture.num_blocks == 2
+        SPACES["extended"].plain(design)
+        for design in block_designs()
+        if design in SPACES["extended"] and design.num_blocks == 2
     }
     designs = {Architecture.model_validate(trial["architecture"]) for trial in first[1:]}
     assert known
