@@ -543,8 +543,9 @@ def test_the_budget_limits_the_tuning(pdnas: Program, tiny: Path) -> None:
 
 
 def test_controls_are_those_named(search: Run, plain: Run) -> None:
-    controls = search("sage", "random")["search"]["controls"]
-    assert [control["name"] for control in controls] == ["sage", "random"]
+    controls = search("sage", "random", "appnp")["search"]["controls"]
+    assert [control["name"] for control in controls] == ["sage", "random", "appnp"]
+    assert controls[2]["architecture"] == BASELINES["appnp"].design.model_dump()
     assert plain()["search"]["controls"] == []
 
 
@@ -676,6 +677,10 @@ def test_a_run_directory_that_exists_is_refused(refused: Callable[..., str], pla
         (["--mutations=-1"], r"--mutations is -1; give 0 to 10000\."),
         (["--repeats=0"], r"--repeats is 0; give 1 to 10000\."),
         (["--incumbents", "gcn"], r"An incumbent is not a member of the space 'paper'; search in"),
+        (
+            ["--incumbents", "appnp"],
+            r"The incumbent 'appnp' is not made of blocks.*--controls appnp",
+        ),
         (["--incumbents", "mine"], r"Unknown baseline 'mine'; known are: .*a \.json file"),
         (["--tune=-1"], r"--tune is -1; give 0 to 10000\."),
         (["--tune", "10001"], r"--tune is 10001; give 0 to 10000\."),

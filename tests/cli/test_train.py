@@ -178,6 +178,21 @@ def test_an_architecture_is_read_from_a_run(train: Train) -> None:
         assert second[key] == first[key]
 
 
+def test_a_published_network_is_read_from_a_run_and_from_its_file(train: Train) -> None:
+    first = train("--hidden", "8", "--lr", "0.25", arch="appnp")
+    second = train(arch="run1")
+    for key in ("architecture", "hidden", "recipe", "val", "test", "history"):
+        assert second[key] == first[key]
+    third = train("--hidden", "8", arch="run1/architecture.json")
+    assert third["architecture"] == first["architecture"]
+
+
+def test_a_published_network_is_shown_by_its_fields(pdnas: Pdnas, tiny: Path) -> None:
+    done = pdnas("train", "appnp", tiny, "--epochs", "2")
+    assert done.returncode == 0
+    assert "edge dropout" in done.stdout
+
+
 def test_the_architecture_of_a_run_may_be_trained_on_another_task(
     train: Train, folder: Path
 ) -> None:

@@ -167,6 +167,9 @@ RECIPES.register("lgcn-pubmed")(LGCN)
 CONSISTENCY = Recipe(node_dropout=0.5, copies=4, sharpening=0.3, epochs=1000, patience=200)
 RECIPES.register("consistency")(CONSISTENCY)
 RECIPES.register("grand")(CONSISTENCY)
+RECIPES.register("grand-pubmed")(
+    CONSISTENCY.changed(lr=0.2, input_dropout=0.6, dropout=0.8, sharpening=0.2, patience=100)
+)
 RECIPES.register("consistency-light")(
     CONSISTENCY.changed(copies=2, consistency=0.7, input_dropout=0.0, dropout=0.2)
 )
