@@ -167,9 +167,6 @@ RECIPES.register("lgcn-pubmed")(LGCN)
 CONSISTENCY = Recipe(node_dropout=0.5, copies=4, sharpening=0.3, epochs=1000, patience=200)
 RECIPES.register("consistency")(CONSISTENCY)
 RECIPES.register("grand")(CONSISTENCY)
-RECIPES.register("grand-pubmed")(
-    CONSISTENCY.changed(lr=0.2, input_dropout=0.6, dropout=0.8, sharpening=0.2, patience=100)
-)
 RECIPES.register("consistency-light")(
     CONSISTENCY.changed(copies=2, consistency=0.7, input_dropout=0.0, dropout=0.2)
 )
@@ -178,7 +175,9 @@ CONSISTENCY_DEEP = CONSISTENCY.changed(weight_decay=2.5e-3, input_dropout=0.8, d
 RECIPES.register("consistency-deep")(CONSISTENCY_DEEP)
 # For graphs of which few features tell anything, as PubMed's: decay silences the others.
 SELECTIVE = {"feature_weights": "on", "lr": 0.1, "sharpening": 0.2, "input_dropout": 0.6}
-RECIPES.register("consistency-selective")(CONSISTENCY.changed(**SELECTIVE, dropout=0.8))
+CONSISTENCY_SELECTIVE = CONSISTENCY.changed(**SELECTIVE, dropout=0.8)
+RECIPES.register("consistency-selective")(CONSISTENCY_SELECTIVE)
+RECIPES.register("grand-pubmed")(CONSISTENCY_SELECTIVE)
 RECIPES.register("consistency-deep-selective")(CONSISTENCY_DEEP.changed(**SELECTIVE))
 
 
