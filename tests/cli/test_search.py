@@ -679,7 +679,7 @@ def test_a_run_directory_that_exists_is_refused(refused: Callable[..., str], pla
         (["--incumbents", "gcn"], r"An incumbent is not a member of the space 'paper'; search in"),
         (
             ["--incumbents", "appnp"],
-            r"The incumbent 'appnp' is not made of blocks.*--controls appnp",
+            r"The incumbent 'appnp' is not made of blocks.*among --controls",
         ),
         (["--incumbents", "mine"], r"Unknown baseline 'mine'; known are: .*a \.json file"),
         (["--tune=-1"], r"--tune is -1; give 0 to 10000\."),

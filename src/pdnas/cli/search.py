@@ -203,8 +203,8 @@ def _incumbent(name: str) -> Architecture:
     if isinstance(design, Architecture):
         return design
     raise SearchError(
-        f"The incumbent '{name}' is not made of blocks, so it is no member of any space; compare "
-        f"with it instead: --controls {design.name}."
+        f"The incumbent '{name}' is not made of blocks, so it is no member of any space; name its "
+        "baseline among --controls, to compare with it."
     )
 
 
