@@ -20,8 +20,8 @@ from pdnas import pipeline, race
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import DivergedError, PdnasError, RunError, SearchError, UnknownNameError
 from pdnas.job import Job, Plan, Progress, Tuner, Watcher, make_job
-from pdnas.models import GraphNetwork
-from pdnas.models.baselines import BASELINES
+from pdnas.models import GraphNetwork, Network
+from pdnas.models.baselines import BASELINES, block_designs
 from pdnas.ops import SLOTS
 from pdnas.pipeline import search
 from pdnas.race import Race
@@ -293,6 +293,7 @@ def test_a_result_says_what_was_done(undisturbed: Whole, tiny_task: GraphTask) -
     assert report is not None
     assert (result.task, result.strategy, result.space) == ("tiny", "pdnas", "paper")
     assert result.architecture in job.space
+    assert isinstance(result.architecture, Architecture)
     assert (result.hidden, result.architecture.num_blocks) == (4, 2)
     assert result.parameters == sum(weight.numel() for weight in result.model.parameters())
     assert result.recipe == job.recipe.model_dump()
@@ -453,7 +454,7 @@ def test_of_those_within_a_standard_error_of_the_best_the_smallest_is_chosen(
 def diverging(monkeypatch: pytest.MonkeyPatch, when: Callable[[Architecture, int], bool]) -> None:
     """Let some trainings diverge, by their architecture and seed."""
 
-    def trained(architecture: Architecture, *others: Any, **rest: Any) -> tuple[GraphNetwork, Fit]:
+    def trained(architecture: Architecture, *others: Any, **rest: Any) -> tuple[Network, Fit]:
         if when(architecture, rest["seed"]):
             raise DivergedError("The loss is no longer finite.")
         return train_once(architecture, *others, **rest)
@@ -650,7 +651,7 @@ def test_only_final_trainings_have_teachers(
 ) -> None:
     counts: dict[str, set[int]] = {"timed": set(), "candidates": set(), "final": set()}
 
-    def trained(*arguments: Any, **rest: Any) -> tuple[GraphNetwork, Fit]:
+    def trained(*arguments: Any, **rest: Any) -> tuple[Network, Fit]:
         final = "candidates" if rest["seed"] >= 2**32 else "final"
         what = "timed" if rest["recipe"].epochs == pipeline.TIMED else final
         counts[what].add(rest["recipe"].teachers)
@@ -748,8 +749,7 @@ def test_designs_of_the_space_are_trained_after_the_candidates(tiny_task: GraphT
     result = search(tiny_task, job)
     assert result.search is not None
     first = [trial for trial in result.search.trials if trial.seed == job.trial_seed]
-    names = [name for name in BASELINES if BASELINES[name].architecture in space]
-    known = [space.plain(BASELINES[name].architecture) for name in names]
+    known = [space.plain(design) for design in block_designs() if design in space]
     expected = [architecture for architecture in known if architecture.num_blocks in (1, 2)]
     assert expected
     found = {trial.architecture for trial in first[:4]}
@@ -799,8 +799,7 @@ def test_an_incumbent_that_is_too_large_is_refused(tiny_task: GraphTask) -> None
 
 def test_designs_that_are_too_large_are_left_out(tiny_task: GraphTask) -> None:
     space = SPACES["extended"]
-    names = [name for name in BASELINES if BASELINES[name].architecture in space]
-    known = [space.plain(BASELINES[name].architecture) for name in names]
+    known = [space.plain(design) for design in block_designs() if design in space]
     sizes = [a.parameters(tiny_task, 4) for a in known if a.num_blocks == 2]
     job = lean(space=space).model_copy(update={"designs": "on", "max_parameters": min(sizes)})
     result = search(tiny_task, job)
@@ -991,7 +990,7 @@ def test_the_seed_of_the_trials_is_none_of_the_final_ones(
 ) -> None:
     seeds, train = [], train_once
 
-    def spy(*arguments: Any, **settings: Any) -> tuple[GraphNetwork, Fit]:
+    def spy(*arguments: Any, **settings: Any) -> tuple[Network, Fit]:
         if settings.get("stop"):  # not one of those that are timed and thrown away
             seeds.append(settings["seed"])
         return train(*arguments, **settings)
@@ -1070,9 +1069,11 @@ def test_every_cell_of_a_grid_is_searched_and_validation_chooses(
         for again in trials[8:]
         if (trial.architecture, trial.hidden) == (again.architecture, again.hidden)
     }
+    assert isinstance(result.architecture, Architecture)
     assert means[result.architecture, result.hidden] == max(means.values())
     random = result.search.controls[0]
     assert random.hidden == result.hidden
+    assert isinstance(random.architecture, Architecture)
     assert random.architecture.num_blocks == result.architecture.num_blocks
 
 
@@ -1550,7 +1551,7 @@ def test_checkpoints_take_a_fiftieth_of_the_time(
 def pretend(monkeypatch: pytest.MonkeyPatch, value: Callable[[Architecture, int], float]) -> None:
     """Let trainings come to a validation that the architecture and the seed decide."""
 
-    def trained(architecture: Architecture, *others: Any, **rest: Any) -> tuple[GraphNetwork, Fit]:
+    def trained(architecture: Architecture, *others: Any, **rest: Any) -> tuple[Network, Fit]:
         network, outcome = train_once(architecture, *others, **rest)
         return network, replace(outcome, val=value(architecture, rest["seed"]))
 

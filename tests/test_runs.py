@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import RunError
-from pdnas.models import GraphNetwork
+from pdnas.models import make_network
 from pdnas.runs import (
     CHECKPOINT,
     HISTORY,
@@ -316,7 +316,7 @@ def test_a_result_is_frozen(result: Result) -> None:
 def test_a_run_comes_back_with_the_same_result_and_logits(
     run: RunDirectory, result: Result, tiny_task: GraphTask
 ) -> None:
-    network = GraphNetwork(result.architecture, tiny_task, result.hidden).eval()
+    network = make_network(result.architecture, tiny_task, result.hidden).eval()
     run.write_json(SETTINGS, {})
     run.write_json(RESULT, result)
     run.write_weights(WEIGHTS, network.state_dict())

@@ -183,17 +183,7 @@ class Architecture(BaseModel):
     @classmethod
     def load(cls, path: str | Path) -> "Architecture":
         """Read a JSON file."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as error:
-            raise ArchitectureError(
-                f"The architecture '{path}' cannot be read ({error.strerror}); check the path."
-            ) from None
-        except UnicodeDecodeError:
-            raise ArchitectureError(
-                f"The architecture '{path}' is not a text file; give a JSON file."
-            ) from None
-        return cls.from_json(text, name=f"The architecture '{path}'")
+        return cls.from_json(read_architecture_file(path), name=f"The architecture '{path}'")
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file."""
@@ -221,6 +211,20 @@ class Architecture(BaseModel):
             starts = ", ".join(str(i) for i, j in self.gates if j == number)
             rows.append([str(number), *block.words(), f"from {starts}" if starts else "-"])
         return rows
+
+
+def read_architecture_file(path: str | Path) -> str:
+    """The text of a file that someone says to hold an architecture."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ArchitectureError(
+            f"The architecture '{path}' cannot be read ({error.strerror}); check the path."
+        ) from None
+    except UnicodeDecodeError:
+        raise ArchitectureError(
+            f"The architecture '{path}' is not a text file; give a JSON file."
+        ) from None
 
 
 def check_hidden(hidden: int) -> None:

@@ -16,8 +16,8 @@ from torch import Tensor
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError, RunError, SearchError
 from pdnas.job import Cell, Job, Mark, Plan, Progress, Tuner, Watcher, make_job
-from pdnas.models import GraphNetwork
-from pdnas.models.baselines import BASELINES
+from pdnas.models import Design, GraphNetwork
+from pdnas.models.baselines import BASELINES, block_designs
 from pdnas.race import KEEP_UP, RUNGS, Race
 from pdnas.runs import (
     ARCHITECTURE,
@@ -437,7 +437,7 @@ class Pipeline:
         """What there was before: members of the space, of a depth that is searched, that fit."""
         space, known = self.job.space, list(self.job.incumbents)
         if self.job.designs == "on":
-            known += [BASELINES[name].architecture for name in BASELINES]
+            known += block_designs()
         return [
             (architecture, problem.hidden)
             for problem in self._problems
@@ -611,17 +611,17 @@ class Pipeline:
         controls = {name: done for name, done in self.progress.controls.items() if name != key}
         self._record([], controls=controls, lost={**self.progress.lost, key: reason})
 
-    def _controls(self) -> dict[str, Architecture]:
+    def _controls(self) -> dict[str, Design]:
         """A random architecture of the chosen shape, and the baselines."""
         problem = self._problem(self.chosen)
         generator = torch.Generator().manual_seed(self.job.seed)
         return {
-            name: problem.sample(generator) if name == "random" else BASELINES[name].architecture
+            name: problem.sample(generator) if name == "random" else BASELINES[name].design
             for name in self.job.controls
         }
 
     def _train(
-        self, name: str, architecture: Architecture, hidden: int, seed: int, place: dict[str, Any]
+        self, name: str, architecture: Design, hidden: int, seed: int, place: dict[str, Any]
     ) -> tuple[Training, dict[str, Tensor], list[dict[str, Any]]]:
         """One training with its test: what came out, the weights, and the history."""
         lines: list[dict[str, Any]] = []

@@ -24,7 +24,7 @@ from torch import Tensor
 from pdnas import __version__
 from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError, RunError, first_complaint
-from pdnas.models import GraphNetwork
+from pdnas.models import AnyDesign, Network, make_network
 
 SETTINGS = "settings.json"
 ENVIRONMENT = "environment.json"
@@ -138,7 +138,7 @@ class Control(Record):
 
     Args:
         name: ``random``, or a baseline's.
-        architecture: What was trained.
+        architecture: What was trained: blocks, or a published network.
         hidden: Its hidden size.
         parameters: Its number of weights.
         val: Validation at the chosen epoch of each training.
@@ -147,7 +147,7 @@ class Control(Record):
     """
 
     name: str
-    architecture: Architecture
+    architecture: AnyDesign
     hidden: int
     parameters: int
     val: Scores
@@ -193,7 +193,7 @@ class Result(Record):
         split: What was trained, chosen and tested on.
         strategy: How the architecture was searched for; none if it was given.
         space: Where it was searched for; none if it was given.
-        architecture: The network's choices.
+        architecture: The network's choices, or those of a published one.
         hidden: Its hidden size.
         in_channels: Features that it reads.
         out_channels: Logits that it gives.
@@ -218,7 +218,7 @@ class Result(Record):
     split: SplitRecord
     strategy: str | None = None
     space: str | None = None
-    architecture: Architecture
+    architecture: AnyDesign
     hidden: int
     in_channels: int
     out_channels: int
@@ -237,10 +237,10 @@ class Result(Record):
     device: str
     version: str = __version__
 
-    _model: GraphNetwork | None = PrivateAttr(default=None)
+    _model: Network | None = PrivateAttr(default=None)
 
     @property
-    def model(self) -> GraphNetwork:
+    def model(self) -> Network:
         """The trained network, ``model(x, edge_index)``: the one with the best validation."""
         if self._model is None:
             raise RunError("This result has no weights; read it with pdnas.load_run, or train.")
@@ -249,7 +249,7 @@ class Result(Record):
     def with_weights(self, weights: Mapping[str, Tensor]) -> "Result":
         """This result with its network."""
         with torch.device("meta"):  # no memory and no random numbers for weights to be replaced
-            network = GraphNetwork(self.architecture, self, self.hidden)
+            network = make_network(self.architecture, self, self.hidden)
         try:
             network.load_state_dict(dict(weights), assign=True)
         except RuntimeError as error:

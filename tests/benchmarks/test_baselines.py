@@ -1,20 +1,28 @@
 """The benchmark of the baselines, on one task and for one epoch."""
 
+import argparse
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from pdnas.models.baselines import BASELINES
 from pdnas.training import RECIPES, Recipe
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "baselines.py"
+RESULTS = SCRIPT.parent / "results" / "baselines"
+
+Main = Callable[..., list[str]]
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(SCRIPT.parent)
     spec = importlib.util.spec_from_file_location("baselines", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
@@ -25,17 +33,75 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_figures_and_table_agree(
-    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output = tmp_path / "new" / "figures.json"
-    arguments = ["baselines.py", "--device", "cpu", "--seeds", "2", "-o", str(output)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    script.main()
-    record = json.loads(output.read_text())
-    gcn = record["results"]["gcn"]["citeseer"]
+@pytest.fixture
+def main(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Main:
+    """Runs the script in this process; the units that it did."""
+
+    def run(*flags: str) -> list[str]:
+        done: list[str] = []
+
+        def here(
+            arguments: argparse.Namespace, units: list[str], write: Callable[..., None]
+        ) -> list[dict[str, Any]]:
+            done.extend(units)
+            records = []
+            for unit in units:
+                records.append(script.do(argparse.Namespace(**{**vars(arguments), "unit": unit})))
+                write(arguments, records)
+            return records
+
+        monkeypatch.setattr(script, "run_units", here)
+        output = tmp_path / "new" / "figures.json"
+        command = ["baselines.py", "--device", "cpu", "--seeds", "2", "-o", str(output), *flags]
+        monkeypatch.setattr(sys, "argv", command)
+        script.main()
+        return done
+
+    return run
+
+
+def test_figures_and_table_agree_and_nothing_is_done_twice(main: Main, tmp_path: Path) -> None:
+    assert main("--only", "gcn") == ["gcn/citeseer"]
+    assert main("--only", "gcn", "appnp/citeseer") == ["appnp/citeseer"]
+    assert main("--only", "gcn", "appnp") == []
+    path = tmp_path / "new" / "figures.json"
+    records = {one["row"]: one for one in json.loads(path.read_text())["records"]}
+    assert set(records) == {"gcn", "appnp"}
+    gcn = records["gcn"]["result"]
     assert len(gcn["test"]["values"]) == 2
     assert gcn["split"]["sha256"].startswith("414c5ff1")
-    assert record["environment"]["device"] == "cpu"
-    row = f"| `gcn` | {100 * gcn['test']['mean']:.2f} ± {100 * gcn['test']['std']:.2f} (59,366) |"
-    assert row in output.with_suffix(".md").read_text()
+    assert records["gcn"]["environment"]["device"] == "cpu"
+    ours = f"{100 * gcn['test']['mean']:.2f} ± {100 * gcn['test']['std']:.2f} (59,366)"
+    difference = f"{100 * gcn['test']['mean'] - 81.5:+.1f}"
+    table = path.with_suffix(".md").read_text()
+    assert f"| `gcn` | {ours} | 81.5 ({difference}) |" in table
+    assert "| `mlp` | - | - |" in table
+
+
+def test_other_seeds_are_trained_again(main: Main) -> None:
+    assert main("--only", "mlp") == ["mlp/citeseer"]
+    assert main("--only", "mlp", "--seeds", "1") == ["mlp/citeseer"]
+
+
+def test_settings_for_a_graph_are_used_there(script: ModuleType) -> None:
+    assert script.settings_for("gcnii", "citeseer") == "gcnii-citeseer"
+    assert script.settings_for("gcnii", "cora") == "gcnii"
+    assert script.rows() == [name for name in BASELINES if BASELINES[name].of is None]
+
+
+def test_a_unit_that_failed_is_named(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(script, "run_units", lambda *_: [])
+    command = ["baselines.py", "--only", "gcn", "-o", str(tmp_path / "figures.json")]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit, match="Not done: gcn/citeseer; run the same command again"):
+        script.main()
+
+
+def test_the_figures_of_this_repository_are_those_of_its_table(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "TASKS", ("cora", "citeseer", "pubmed"))
+    records = json.loads((RESULTS / "baselines.json").read_text())["records"]
+    assert script.table(records) == (RESULTS / "baselines.md").read_text()

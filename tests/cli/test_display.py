@@ -155,6 +155,7 @@ def test_a_search_is_shown_as_a_drawing_a_table_and_its_cost(
     found: Result, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = shown(found, capsys)
+    assert isinstance(found.architecture, Architecture)
     drawing = "\n".join(draw(found.architecture, found, 4))
     assert "[red]tiny[/red] ([bold]mended[/bold]), split column:[b]:\n\n" + drawing in out
     rows = {row.split()[0]: row for row in out.splitlines() if " ± " in row and "mean" not in row}

@@ -182,6 +182,18 @@ def test_json_and_quiet_mean_the_same_as_in_train(pdnas: Pdnas, run: Path) -> No
     assert pdnas("resume", run, "--quiet").stdout == ""
 
 
+@pytest.mark.parametrize("name", ["jknet-lstm", "sage-max"])
+def test_a_run_of_a_published_network_goes_on(pdnas: Pdnas, tiny: Path, name: str) -> None:
+    command = ["train", name, tiny, "--epochs", "3", "--seeds", "2", "--hidden", "5", "--quiet"]
+    assert pdnas(*command, "--run-dir", "run").returncode == 0
+    run = Path("run")
+    before = {name: (run / name).read_bytes() for name in ("result.json", "model.safetensors")}
+    for path in before:
+        (run / path).unlink()
+    assert pdnas("resume", run, "--quiet").returncode == 0
+    assert {name: (run / name).read_bytes() for name in before} == before
+
+
 @pytest.mark.parametrize("lost", ["result.json", "model.safetensors", "architecture.json"])
 def test_a_lost_file_is_written_again(pdnas: Pdnas, run: Path, lost: str) -> None:
     before = (run / lost).read_bytes()

@@ -23,7 +23,7 @@ from pdnas.cli.live import SearchProgress
 from pdnas.cli.search import SearchSettings
 from pdnas.errors import SearchError
 from pdnas.job import Job
-from pdnas.models.baselines import BASELINES
+from pdnas.models.baselines import BASELINES, block_designs
 from pdnas.runs import LOCK, load_run
 from pdnas.search import STRATEGIES
 from pdnas.search.pdnas import PRESETS
@@ -457,9 +457,9 @@ def test_designs_are_baselines_of_the_space_that_are_trained_too(search: Run, pl
     trials = search("--space", "extended", "--designs", "on")["search"]["trials"]
     first = [trial for trial in trials if trial["seed"] == 2**32]
     known = {
-        SPACES["extended"].plain(baseline.architecture)
-        for baseline in (BASELINES[name] for name in BASELINES)
-        if baseline.architecture in SPACES["extended"] and baseline.architecture.num_blocks == 2
+        SPACES["extended"].plain(design)
+        for design in block_designs()
+        if design in SPACES["extended"] and design.num_blocks == 2
     }
     designs = {Architecture.model_validate(trial["architecture"]) for trial in first[1:]}
     assert known
@@ -559,8 +559,9 @@ def test_the_budget_limits_the_tuning(pdnas: Program, tiny: Path) -> None:
 
 
 def test_controls_are_those_named(search: Run, plain: Run) -> None:
-    controls = search("sage", "random")["search"]["controls"]
-    assert [control["name"] for control in controls] == ["sage", "random"]
+    controls = search("sage", "random", "appnp")["search"]["controls"]
+    assert [control["name"] for control in controls] == ["sage", "random", "appnp"]
+    assert controls[2]["architecture"] == BASELINES["appnp"].design.model_dump()
     assert plain()["search"]["controls"] == []
 
 
@@ -749,6 +750,10 @@ def test_a_run_directory_that_exists_is_refused(refused: Callable[..., str], pla
         (["--mutations=-1"], r"--mutations is -1; give 0 to 10000\."),
         (["--repeats=0"], r"--repeats is 0; give 1 to 10000\."),
         (["--incumbents", "gcn"], r"An incumbent is not a member of the space 'paper'; search in"),
+        (
+            ["--incumbents", "appnp"],
+            r"The incumbent 'appnp' is not made of blocks.*among --controls",
+        ),
         (["--incumbents", "mine"], r"Unknown baseline 'mine'; known are: .*a \.json file"),
         (["--tune=-1"], r"--tune is -1; give 0 to 10000\."),
         (["--tune", "10001"], r"--tune is 10001; give 0 to 10000\."),

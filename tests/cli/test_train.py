@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 import pdnas as package
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.models.baselines import BASELINES
+from pdnas.models.design import read_design
 from pdnas.runs import LOCK, load_run
 from pdnas.tasks import Graph, GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source, source_from_graphs
@@ -156,7 +157,7 @@ def test_quiet_says_nothing(pdnas: Pdnas, tiny: Path) -> None:
 def test_a_baseline_has_its_own_size_and_recipe(train: Train, name: str) -> None:
     result = train(arch=name)
     expected = BASELINES[name]
-    assert Architecture.model_validate(result["architecture"]) == expected.architecture
+    assert read_design(result["architecture"]) == expected.design
     assert result["hidden"] == expected.hidden
     assert result["recipe"] == RECIPES[name].changed(epochs=4).model_dump()
 
@@ -175,6 +176,21 @@ def test_an_architecture_is_read_from_a_run(train: Train) -> None:
     second = train(arch="run1")
     for key in ("architecture", "hidden", "recipe", "val", "test", "history"):
         assert second[key] == first[key]
+
+
+def test_a_published_network_is_read_from_a_run_and_from_its_file(train: Train) -> None:
+    first = train("--hidden", "8", "--lr", "0.25", arch="appnp")
+    second = train(arch="run1")
+    for key in ("architecture", "hidden", "recipe", "val", "test", "history"):
+        assert second[key] == first[key]
+    third = train("--hidden", "8", arch="run1/architecture.json")
+    assert third["architecture"] == first["architecture"]
+
+
+def test_a_published_network_is_shown_by_its_fields(pdnas: Pdnas, tiny: Path) -> None:
+    done = pdnas("train", "appnp", tiny, "--epochs", "2")
+    assert done.returncode == 0
+    assert "edge dropout" in done.stdout
 
 
 def test_the_architecture_of_a_run_may_be_trained_on_another_task(

@@ -218,6 +218,15 @@ def test_architecture_brings_its_hidden_size_and_its_recipe(
     assert (other.search.recipe, other.search.hidden) == (RECIPES["gcn"], (3,))
 
 
+@pytest.mark.usefixtures("_here")
+def test_a_network_that_is_not_made_of_blocks_is_tuned_too(pdnas: Program, tiny: Path) -> None:
+    given = ["--architecture", "appnp", *LEAN, "--trials", "2"]
+    assert pdnas("tune", tiny, *given, "--run-dir", "run").returncode == 0
+    assert load_run("run").architecture == BASELINES["appnp"].design
+    assert pdnas("train", "run", tiny, "--run-dir", "again", "--quiet").returncode == 0
+    assert load_run("again").recipe == load_run("run").recipe
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_preset_sets_the_strategy(
     asked: Callable[..., TuneSettings], tiny: Path, preset: str

@@ -1,5 +1,6 @@
 """What one epoch of a training lowers, step by step, and what it tells."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,16 +8,26 @@ import torch
 from torch import Tensor
 
 from pdnas.architecture import Architecture
-from pdnas.models import GraphNetwork
+from pdnas.models import GraphNetwork, PublishedNetwork, make_network
+from pdnas.models.baselines import BASELINES
 from pdnas.ops import Adjacency
 from pdnas.tasks import GraphTask
 from pdnas.training import epochs as module
 from pdnas.training.batching import Batch, Batches
 from pdnas.training.consistency import consistency_loss, drop_nodes
-from pdnas.training.epochs import Epochs, evaluate, make_epochs, train_epoch, training_loss
+from pdnas.training.epochs import (
+    Epochs,
+    decayed,
+    evaluate,
+    make_epochs,
+    train_epoch,
+    training_loss,
+)
 from pdnas.training.fit import seeded
 from pdnas.training.metrics import loss, score
 from pdnas.training.recipe import Recipe
+
+RECURRENT = {"jknet-dense", "jknet-lstm", "sage-lstm"}
 
 
 def first_batch(task: GraphTask) -> Batch:
@@ -197,6 +208,57 @@ def test_every_epoch_has_the_weight_of_consistency_that_the_recipe_states(
 def test_nothing_is_recorded_on_a_cpu(architecture: Architecture, tiny_task: GraphTask) -> None:
     network = GraphNetwork(architecture, tiny_task, 8)
     assert type(make_epochs(network, tiny_task, Recipe(epochs=1000))) is Epochs
+
+
+def test_networks_decay_as_they_say_and_in_all_their_weights() -> None:
+    recipe, sizes = Recipe(weight_decay=0.25), SimpleNamespace(in_channels=5, out_channels=3)
+    for name in BASELINES:
+        network = make_network(BASELINES[name].design, sizes, 4)
+        optimizer = recipe.make_optimizer(decayed(network, recipe))
+        groups = optimizer.param_groups
+        assert {id(weight) for group in groups for weight in group["params"]} == {
+            id(weight) for weight in network.parameters()
+        }
+        shares = [1.0]
+        if isinstance(network, PublishedNetwork):
+            shares = [share for share, _ in network.decays()]
+        assert [group["weight_decay"] for group in groups] == [0.25 * share for share in shares]
+
+
+def test_what_cannot_be_recorded_is_done_step_by_step(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = SimpleNamespace(
+        graphs=[SimpleNamespace(y=SimpleNamespace(device=torch.device("cuda")))],
+        split=tiny_task.split,
+        kind=tiny_task.kind,
+        metric=tiny_task.metric,
+    )
+    monkeypatch.setattr(module, "RecordedEpochs", lambda *_: "recorded")
+    monkeypatch.setattr(module, "Epochs", lambda *_: "step by step")
+    made: dict[str, set[str]] = {"recorded": set(), "step by step": set()}
+    for name in BASELINES:
+        network = make_network(BASELINES[name].design, tiny_task, 4)
+        how: Any = make_epochs(network, elsewhere, Recipe(epochs=1000))  # type: ignore[arg-type]
+        made[how].add(name)
+    assert made["step by step"] == {
+        name for name in BASELINES if name.startswith("lgcn") or name in RECURRENT
+    }
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["appnp", "gcnii", "jknet-max", "sage-max"])
+def test_published_networks_are_recorded(name: str, tiny_task: GraphTask) -> None:
+    task, figures = tiny_task.to("cuda:0"), []
+    recipe = Recipe(epochs=module.WORTHWHILE, weight_decay=0.01)
+    for kind in (Epochs, module.RecordedEpochs):
+        with seeded(0, "cuda:0"):
+            network = make_network(BASELINES[name].design, task, 8).to("cuda:0")
+            optimizer = recipe.make_optimizer(decayed(network, recipe), recorded=True)
+            epochs = kind(network, task, recipe, optimizer)
+            figures.append(torch.stack([epochs(number).clone() for number in range(5)]))
+    torch.testing.assert_close(figures[0], figures[1], rtol=1e-3, atol=1e-3)
+    assert isinstance(make_epochs(network, task, recipe), module.RecordedEpochs)
 
 
 @pytest.mark.gpu

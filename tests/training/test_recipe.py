@@ -197,7 +197,7 @@ def test_a_path_that_cannot_be_written_to_is_one_sentence(tmp_path: Path, place:
 
 
 def test_recipes_for_consistency_compare_copies_of_which_nodes_are_dropped() -> None:
-    named = {name for name in RECIPES if name.startswith("consistency")} | {"grand"}
+    named = {name for name in RECIPES if name.startswith(("consistency", "grand"))}
     assert "consistency" in named
     for name in named:
         recipe = find_recipe(name)

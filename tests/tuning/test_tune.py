@@ -187,6 +187,7 @@ def test_every_shape_is_searched_and_the_best_one_is_trained(tune: Tune, tmp_pat
     ]
     best = max(rows, key=lambda row: row.val or 0.0)
     assert result.hidden == best.values["hidden"]
+    assert isinstance(result.architecture, Architecture)
     assert result.architecture.num_blocks == best.values["blocks"]
     assert (result.strategy, result.space) == ("pdnas", "paper")
     assert result.search_seconds > 0

@@ -107,11 +107,14 @@ def print_table(rows: Sequence[Sequence[str]], title: str | None = None) -> None
 
 def show_search(result: "Result", task: "Channels", run: Path) -> None:
     """The network that was found, how it compares, what it cost, and where everything lies."""
-    report = result.search
+    from pdnas.architecture import Architecture  # it waits for torch
+
+    report, found = result.search, result.architecture
     assert report is not None
+    assert isinstance(found, Architecture)  # a search finds blocks
     name = f"{result.task} ({result.note})" if result.note else result.task
     print(f"The network found for {name}, split {result.split.name}:\n")
-    print("\n".join(draw(result.architecture, task, result.hidden)) + "\n")
+    print("\n".join(draw(found, task, result.hidden)) + "\n")
     header = ["network", "runs", "validation", "test", "95 % interval", "parameters", "seconds"]
     rows = [_row("found", result.val, result.test, result.parameters, result.train_seconds)]
     rows += [

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from pdnas.architecture import Architecture
 from pdnas.cli import STARTED
 from pdnas.cli.display import show_search
 from pdnas.cli.flags import (
@@ -139,7 +140,7 @@ class Command:
             seeds=self.seeds,
             candidates=self.candidates,
             designs=self.designs,
-            incumbents=tuple(find_architecture(name)[0] for name in self.incumbents),
+            incumbents=tuple(_incumbent(name) for name in self.incumbents),
             mutations=self.mutations,
             repeats=self.repeats,
             tune=self.tune,
@@ -220,6 +221,17 @@ def execute(
     elif not output.quiet:
         show_search(result, task, run.path)
     return 0
+
+
+def _incumbent(name: str) -> Architecture:
+    """A network that there is already, which a search can only change if it is made of blocks."""
+    design, _, _ = find_architecture(name)
+    if isinstance(design, Architecture):
+        return design
+    raise SearchError(
+        f"The incumbent '{name}' is not made of blocks, so it is no member of any space; name its "
+        "baseline among --controls, to compare with it."
+    )
 
 
 def _tuner(job: Job, run: RunDirectory) -> Tuner | None:

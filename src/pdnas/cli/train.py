@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from pdnas.architecture import Architecture, check_hidden
+from pdnas.architecture import check_hidden
 from pdnas.cli.display import TrainingProgress, show
 from pdnas.cli.flags import (
     MANY,
@@ -21,6 +21,7 @@ from pdnas.cli.flags import (
     given,
 )
 from pdnas.errors import PdnasError
+from pdnas.models import AnyDesign, Design, load_design
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
 from pdnas.runs import (
@@ -44,7 +45,7 @@ class TrainSettings(Record):
 
     command: Literal["train"] = "train"
     name: str
-    architecture: Architecture
+    architecture: AnyDesign
     hidden: int
     recipe: Recipe
     seeds: tuple[int, ...]
@@ -102,7 +103,7 @@ class Command:
         )
         return execute(settings, task, self.output)
 
-    def _find(self) -> tuple[Architecture, int, Recipe]:
+    def _find(self) -> tuple[Design, int, Recipe]:
         """The architecture, its hidden size and its recipe, from their names."""
         architecture, hidden, recipe = find_architecture(self.architecture)
         if self.recipe is not None:
@@ -111,17 +112,17 @@ class Command:
         return architecture, hidden if self.hidden is None else self.hidden, recipe
 
 
-def find_architecture(name: str) -> tuple[Architecture, int, Recipe]:
+def find_architecture(name: str) -> tuple[Design, int, Recipe]:
     """What a name stands for, with its hidden size and its recipe: a baseline, a file or a run."""
     path = Path(name)
     if name in BASELINES:
         baseline = BASELINES[name]
         recipe = RECIPES[name if name in RECIPES else "default"]
-        return baseline.architecture, baseline.hidden, recipe
+        return baseline.design, baseline.hidden, recipe
     if _is_folder(path):
         return _of_run(RunDirectory.open(path))
     if path.suffix == ".json":
-        return Architecture.load(path), HIDDEN, RECIPES["default"]
+        return load_design(path), HIDDEN, RECIPES["default"]
     raise unknown("baseline", name, [*BASELINES, "a .json file", "a run directory"])
 
 
@@ -170,7 +171,7 @@ def execute(
     return 0
 
 
-def _of_run(run: RunDirectory) -> tuple[Architecture, int, Recipe]:
+def _of_run(run: RunDirectory) -> tuple[Design, int, Recipe]:
     """What a run trained, or found."""
     if run.read_record(SETTINGS, AnySettings).command in ("search", "tune"):
         found = run.read_record(RESULT, Result)

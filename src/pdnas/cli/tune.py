@@ -17,7 +17,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pdnas.architecture import Architecture
 from pdnas.cli.display import TrainingProgress, show
 from pdnas.cli.flags import (
     DeviceFlags,
@@ -31,6 +30,7 @@ from pdnas.cli.flags import (
 from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError, RunError
 from pdnas.job import Job
+from pdnas.models import Design
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import RECIPE, SETTINGS, AnySettings, Record, RunDirectory
 from pdnas.search.pdnas import PRESETS
@@ -162,7 +162,7 @@ class Command:
         return execute(settings, task, self.output, self._known_run(settings))
 
     def _tuning(self) -> Tuning:
-        architecture: Architecture | None = None
+        architecture: Design | None = None
         hidden, recipe = 32, RECIPES["default"]
         if self.architecture is not None:
             self._check_no_search()

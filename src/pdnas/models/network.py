@@ -97,17 +97,7 @@ class GraphNetwork(nn.Module):
             factors: Of each block, where a search wants to know what its ops are worth.
             gates: What the shortcuts are multiplied with, ``[L, L]``, likewise.
         """
-        if isinstance(x, Tensor) and x.layout != torch.strided:
-            x = SparseFeatures.from_tensor(x)
-        if x.shape[1] != self.in_channels:
-            raise TaskError(
-                f"The nodes have {x.shape[1]} features, but the network was made for "
-                f"{self.in_channels}; give it the features that it was trained on."
-            )
-        graph = edge_index
-        if isinstance(graph, Tensor):
-            check_edges(graph, "the graph", x.shape[0])
-            graph = Adjacency.from_edge_index(graph, x.shape[0])
+        x, graph = read_input(x, edge_index, self.in_channels)
         block_inputs: list[BlockInput] = []
         flow: Features = x
         for j, block in enumerate(self.blocks):
@@ -139,6 +129,29 @@ class GraphNetwork(nn.Module):
         for weight in [*first.input_weights(), *shortcuts]:
             weight.mul_(self.feature_weights.unsqueeze(1))
         self.feature_weights = None
+
+
+def read_input(
+    x: Features, edge_index: Tensor | Adjacency, in_channels: int
+) -> tuple[Features, Adjacency]:
+    """Features and edges as networks use them, or one sentence about what is wrong with them.
+
+    Args:
+        x: Features, ``[N, F]``; a torch sparse matrix is welcome.
+        edge_index: ``[2, E]``, or the adjacency made of it.
+        in_channels: The ``F`` that the network was made for.
+    """
+    if isinstance(x, Tensor) and x.layout != torch.strided:
+        x = SparseFeatures.from_tensor(x)
+    if x.shape[1] != in_channels:
+        raise TaskError(
+            f"The nodes have {x.shape[1]} features, but the network was made for "
+            f"{in_channels}; give it the features that it was trained on."
+        )
+    if isinstance(edge_index, Adjacency):
+        return x, edge_index
+    check_edges(edge_index, "the graph", x.shape[0])
+    return x, Adjacency.from_edge_index(edge_index, x.shape[0])
 
 
 def _key(i: int, j: int) -> str:

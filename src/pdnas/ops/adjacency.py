@@ -59,6 +59,11 @@ class Adjacency:
         return self.pattern.rows
 
     @cached_property
+    def edge_index(self) -> Tensor:
+        """Sources and targets as PyG's layers read them, ``[2, E]``."""
+        return torch.stack([self.sources, self.targets])
+
+    @cached_property
     def first_edges(self) -> Tensor:
         """Where the edges of each target begin, ``[N + 1]``."""
         return self.pattern.rowptr.long()

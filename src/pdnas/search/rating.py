@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError
-from pdnas.models import GraphNetwork
+from pdnas.models import GraphNetwork, Network
 from pdnas.search.base import above, below
 from pdnas.search.problem import Problem
 from pdnas.search.shared import HOPELESS, SharedWeights
@@ -150,8 +150,9 @@ class TrainingRater(Rater):
             }
         return Rating(chosen.train_loss, chosen.val_loss, chosen.val)
 
-    def _inherit(self, network: GraphNetwork) -> None:
+    def _inherit(self, network: Network) -> None:
         assert self._best is not None
+        assert isinstance(network, GraphNetwork)  # of an architecture
         inherit(network, self._best, self._weights)
 
     def network(self, architecture: Architecture) -> GraphNetwork:

@@ -2,12 +2,13 @@
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from pdnas.models import PublishedNetwork
 from pdnas.tasks import GraphTask
 from pdnas.training.batching import Batch, Batches
 from pdnas.training.consistency import consistency_loss, drop_nodes
@@ -113,16 +114,27 @@ def make_epochs(
         and task.split.unit == "node"
         and (task.kind, task.metric) == ("single-label", "accuracy")
         and recipe.epochs >= WORTHWHILE
+        and (not isinstance(network, PublishedNetwork) or network.recordable)
     )
     if is_recordable:
-        optimizer = recipe.make_optimizer(network.parameters(), recorded=True)
+        optimizer = recipe.make_optimizer(decayed(network, recipe), recorded=True)
         try:
             return RecordedEpochs(network, task, recipe, optimizer, answers)
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             warnings.warn(f"A training is not recorded: {reason}", RuntimeWarning, stacklevel=2)
-    optimizer = recipe.make_optimizer(network.parameters())
+    optimizer = recipe.make_optimizer(decayed(network, recipe))
     return Epochs(network, task, recipe, optimizer, answers)
+
+
+def decayed(network: nn.Module, recipe: Recipe) -> Iterable[nn.Parameter] | list[dict[str, Any]]:
+    """The weights as an optimizer takes them: in groups where a network has several decays."""
+    if not isinstance(network, PublishedNetwork):
+        return network.parameters()
+    return [
+        {"params": weights, "weight_decay": share * recipe.weight_decay}
+        for share, weights in network.decays()
+    ]
 
 
 def train_epoch(

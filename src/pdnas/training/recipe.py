@@ -55,12 +55,12 @@ class Recipe(BaseModel):
     batch_graphs: int = Field(2, ge=1, description="Graphs per step where there are several.")
 
     def make_optimizer(
-        self, parameters: Iterable[nn.Parameter], *, recorded: bool = False
+        self, parameters: Iterable[nn.Parameter] | list[dict[str, Any]], *, recorded: bool = False
     ) -> torch.optim.Optimizer:
         """The optimizer for these parameters.
 
         Args:
-            parameters: Of the network.
+            parameters: Of the network, or groups of them with settings of their own.
             recorded: Whether its steps are to be recorded as a CUDA graph.
         """
         if self.optimizer == "sgd":
@@ -147,7 +147,22 @@ RECIPES.register("gat")(
     )
 )
 RECIPES.register("sage")(Recipe())
+RECIPES.register("sage-max")(Recipe())
+RECIPES.register("sage-lstm")(Recipe())
 RECIPES.register("jknet-concat")(Recipe())
+RECIPES.register("jknet-max")(Recipe())
+RECIPES.register("jknet-lstm")(Recipe())
+RECIPES.register("jknet-dense")(Recipe())
+RECIPES.register("mlp")(Recipe())
+RECIPES.register("appnp")(Recipe(weight_decay=5e-3, epochs=10_000))
+GCNII = Recipe(weight_decay=0.01, input_dropout=0.6, dropout=0.6, epochs=1500, selection="loss")
+RECIPES.register("gcnii")(GCNII)
+RECIPES.register("gcnii-citeseer")(GCNII.changed(input_dropout=0.7, dropout=0.7))
+RECIPES.register("gcnii-pubmed")(GCNII.changed(weight_decay=5e-4, input_dropout=0.5, dropout=0.5))
+LGCN = Recipe(lr=0.1, input_dropout=0.84, dropout=0.84, epochs=1000, patience=150)
+RECIPES.register("lgcn")(LGCN)
+RECIPES.register("lgcn-citeseer")(LGCN)
+RECIPES.register("lgcn-pubmed")(LGCN)
 # Consistency training after GRAND: a start for any graph.
 CONSISTENCY = Recipe(node_dropout=0.5, copies=4, sharpening=0.3, epochs=1000, patience=200)
 RECIPES.register("consistency")(CONSISTENCY)
@@ -160,7 +175,9 @@ CONSISTENCY_DEEP = CONSISTENCY.changed(weight_decay=2.5e-3, input_dropout=0.8, d
 RECIPES.register("consistency-deep")(CONSISTENCY_DEEP)
 # For graphs of which few features tell anything, as PubMed's: decay silences the others.
 SELECTIVE = {"feature_weights": "on", "lr": 0.1, "sharpening": 0.2, "input_dropout": 0.6}
-RECIPES.register("consistency-selective")(CONSISTENCY.changed(**SELECTIVE, dropout=0.8))
+CONSISTENCY_SELECTIVE = CONSISTENCY.changed(**SELECTIVE, dropout=0.8)
+RECIPES.register("consistency-selective")(CONSISTENCY_SELECTIVE)
+RECIPES.register("grand-pubmed")(CONSISTENCY_SELECTIVE)
 RECIPES.register("consistency-deep-selective")(CONSISTENCY_DEEP.changed(**SELECTIVE))
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pdnas.architecture import Architecture, check_hidden
+from pdnas.architecture import check_hidden
 from pdnas.errors import PdnasError, RunError
-from pdnas.models import GraphNetwork
+from pdnas.models import Design, Network, make_network
 from pdnas.runs import (
     ARCHITECTURE,
     CHECKPOINT,
@@ -73,7 +73,7 @@ Watcher = Callable[[int, Epoch], None]
 
 
 def train(
-    architecture: Architecture,
+    architecture: Design,
     task: GraphTask,
     *,
     hidden: int = 64,
@@ -87,7 +87,7 @@ def train(
     """Train an architecture once for every seed, and on every split, and sum up.
 
     Args:
-        architecture: What to train.
+        architecture: What to train: blocks, or a published network.
         task: On what.
         hidden: Channels between blocks.
         recipe: How: a recipe, the name of one, a TOML file, or what a result holds.
@@ -146,7 +146,7 @@ def train(
 
 
 def train_once(
-    architecture: Architecture,
+    architecture: Design,
     task: GraphTask,
     *,
     hidden: int,
@@ -154,15 +154,15 @@ def train_once(
     seed: int,
     on_epoch: Callable[[Epoch], None] | None = None,
     stop: Callable[[Epoch], bool] | None = None,
-    prepare: Callable[[GraphNetwork], None] | None = None,
-) -> tuple[GraphNetwork, Fit]:
+    prepare: Callable[[Network], None] | None = None,
+) -> tuple[Network, Fit]:
     """Train an architecture with one seed: the network with its best weights, and how it went.
 
     Teachers, where the recipe has any, are trained first, each with a seed of its own that follows
     from this one; their time counts.
 
     Args:
-        architecture: What to train.
+        architecture: What to train: blocks, or a published network.
         task: On what, and where: the network goes to the task's device.
         hidden: Channels between blocks.
         recipe: How.
@@ -183,7 +183,7 @@ def train_once(
         before = sum(outcome.seconds for _, outcome in trained)
         recipe = alone.changed(copies=1)  # the teachers agree already
     with seeded(seed, device):
-        network = GraphNetwork(
+        network = make_network(
             architecture,
             task,
             hidden,
@@ -200,7 +200,7 @@ def train_once(
 
 
 def sum_up(
-    architecture: Architecture,
+    architecture: Design,
     tasks: Sequence[GraphTask],
     trainings: Sequence[Training],
     *,

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from pdnas import pipeline
-from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError
 from pdnas.job import Job
+from pdnas.models import Design
 from pdnas.runs import JOURNAL, Result, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
@@ -49,7 +49,7 @@ class RecipeTuner:
 
     def __call__(
         self,
-        architecture: Architecture,
+        architecture: Design,
         task: GraphTask,
         *,
         hidden: int,

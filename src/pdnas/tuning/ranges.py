@@ -8,6 +8,7 @@ from optuna.trial import BaseTrial, FixedTrial
 
 from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError
+from pdnas.models import Design
 from pdnas.ops import ATTENTIONS
 from pdnas.registry import Registry
 from pdnas.training import Recipe
@@ -64,7 +65,7 @@ def _can_draw(name: str, value: Value) -> bool:
 
 
 def suggest(
-    trial: BaseTrial, base: Recipe, fields: Collection[str], architecture: Architecture
+    trial: BaseTrial, base: Recipe, fields: Collection[str], architecture: Design
 ) -> Recipe:
     """The recipe of a trial: a base with the tuned fields drawn, those that play a part.
 
@@ -75,9 +76,8 @@ def suggest(
         architecture: What the recipe is for; without learned attention, no dropout of it.
     """
     values: dict[str, Value] = {}
-    attends = any(
-        spec.attends and ATTENTIONS[spec.attention].learned for spec in architecture.blocks
-    )
+    blocks = architecture.blocks if isinstance(architecture, Architecture) else ()
+    attends = any(spec.attends and ATTENTIONS[spec.attention].learned for spec in blocks)
     for name in RANGES:
         copies = values.get("copies", base.copies)
         idle = (name == "attention_dropout" and not attends) or (

@@ -15,8 +15,8 @@ from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from pdnas.architecture import Architecture
 from pdnas.errors import RunError
+from pdnas.models import Design
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.ranges import suggest, within_ranges
 from pdnas.tuning.work import TrainingOutcome
@@ -210,7 +210,7 @@ class RecipeStudy(Study):
 
     def __init__(
         self,
-        architecture: Architecture,
+        architecture: Design,
         base: Recipe,
         *,
         fields: Sequence[str],

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import torch
 
-from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError
 from pdnas.job import MANY, Job
+from pdnas.models import AnyDesign
 from pdnas.runs import CHECKPOINT, FOLDER, JOURNAL, RECIPE, RESULT, Record, Result, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, train
@@ -35,7 +35,7 @@ class Tuning(Record):
         trial_seeds: How many trainings each of them is.
     """
 
-    architecture: Architecture | None = None
+    architecture: AnyDesign | None = None
     search: Job = Job()
     fields: tuple[str, ...] = tuple(RANGES)
     trials: int = 30
@@ -140,7 +140,7 @@ class Shape(Record):
         val: Its mean validation.
     """
 
-    architecture: Architecture
+    architecture: AnyDesign
     hidden: int
     val: float
 

@@ -11,6 +11,7 @@ from typing import Any
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError
 from pdnas.job import Job, Watcher
+from pdnas.models import AnyDesign
 from pdnas.pipeline import Pipeline
 from pdnas.runs import SETTINGS, Record, RunDirectory
 from pdnas.tasks import GraphTask
@@ -97,7 +98,7 @@ class TrainingWork(Work):
         tested: Whether the test part is read; only where nothing is chosen any more.
     """
 
-    architecture: Architecture
+    architecture: AnyDesign
     hidden: int
     recipe: Recipe
     seeds: tuple[int, ...]

@@ -12,7 +12,7 @@ from torch_geometric.utils import to_undirected
 
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
-from pdnas.models.baselines.jknet import jknet_concat
+from pdnas.models.baselines.jknet import JkNet, jknet_concat
 
 NODES = 15
 
@@ -96,3 +96,53 @@ def test_jknet_says_what_it_is() -> None:
         f"{layer} | {layer} | {layer} | linear, no messages, -, none, bias, none"
         " | shortcuts 1->3 2->3"
     )
+
+
+class Jumping(torch.nn.Module):
+    """PyG's layers as they are, each after the last or after all before it, and PyG's jump."""
+
+    def __init__(self, design: JkNet, hidden: int) -> None:
+        super().__init__()
+        widths = [
+            5,
+            *(hidden * (layer if design.dense else 1) for layer in range(1, design.layers)),
+        ]
+        self.layers = torch.nn.ModuleList([GCNConv(width, hidden) for width in widths])
+        self.jump = JumpingKnowledge(design.jump, hidden, design.layers)
+        self.last = torch.nn.Linear(hidden, 3)
+        self.dense = design.dense
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        given: list[Tensor] = []
+        for layer in self.layers:
+            given.append(layer(x, edges).relu())
+            x = torch.cat(given, dim=1) if self.dense else given[-1]
+        logits: Tensor = self.last(self.jump(given))
+        return logits
+
+
+@pytest.mark.parametrize("jump", ["max", "lstm"])
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_the_other_jumps_are_those_of_pyg(
+    jump: Any, dense: bool, layers: int, generator: Generator
+) -> None:
+    pairs = torch.randint(NODES - 1, (2, 40), generator=generator)
+    edges = to_undirected(pairs[:, pairs[0] != pairs[1]], num_nodes=NODES)
+    x = torch.randn(NODES, 5, generator=generator, dtype=torch.float64)
+    design = JkNet(jump=jump, layers=layers, dense=dense)
+    network, reference = design.build(Sizes(5, 3), 8).double(), Jumping(design, 8).double()
+    weights = network.state_dict()
+    weights["layers.0.lin.weight"] = weights["layers.0.lin.weight"].t()
+    reference.load_state_dict(weights)
+
+    # The weights 1 / sqrt(d_i d_j) are single numbers, so seven digits are all there is.
+    torch.testing.assert_close(network(x, edges), reference(x, edges), rtol=1e-6, atol=1e-6)
+
+
+def test_the_baselines_jump_in_four_ways() -> None:
+    assert BASELINES["jknet-max"].design == JkNet(jump="max", layers=2)
+    assert BASELINES["jknet-lstm"].design == JkNet(jump="lstm", layers=2)
+    assert BASELINES["jknet-dense"].design == JkNet(jump="lstm", layers=3, dense=True)
+    assert str(BASELINES["jknet-dense"].design) == "jknet, jump lstm, layers 3, dense True"
+    assert {BASELINES[name].hidden for name in BASELINES if name.startswith("jknet")} == {32}

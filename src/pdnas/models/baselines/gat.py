@@ -1,4 +1,8 @@
-"""GAT: Velickovic et al., Graph Attention Networks, 2018; 8 heads of 8 channels, then one head."""
+"""GAT: Velickovic et al., Graph Attention Networks, 2018; 8 heads of 8 channels, then one head.
+
+On PubMed the paper has eight heads at the end too, each with a map of its own, whose answers are
+averaged; here it has one as on the other graphs.
+"""
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.models.baselines.base import BASELINES, Baseline

@@ -18,3 +18,5 @@ def grand(order: int, norm: str = "none") -> Architecture:
 
 
 BASELINES.register("grand")(Baseline(grand(4), hidden=32))
+# The same network with a recipe of its own, see docs/baselines.md.
+BASELINES.register("grand-pubmed")(Baseline(grand(4), hidden=32, of="grand"))
