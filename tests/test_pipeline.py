@@ -38,7 +38,7 @@ from pdnas.runs import (
     Trial,
     load_run,
 )
-from pdnas.search import Candidate, Search, SearchEpoch
+from pdnas.search import STRATEGIES, Candidate, Search, SearchEpoch
 from pdnas.search.pdnas import PRESETS, PdnasSearch
 from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask
@@ -218,16 +218,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """An epoch of a search takes one second, an epoch of a training half of one."""
     clock, step, train = Clock(), PdnasSearch.step, EPOCHS.train_epoch
 
-    def slow_step(self: PdnasSearch) -> SearchEpoch:
+    def slow_step(self: PdnasSearch, *arguments: Any) -> SearchEpoch:
         clock.now += 1.0
-        return step(self)
+        return step(self, *arguments)
 
     def slow_train(*arguments: Any) -> Any:
         clock.now += 0.5
         return train(*arguments)
 
     monkeypatch.setattr(PdnasSearch, "step", slow_step)
-    for module in (EPOCHS, importlib.import_module("pdnas.search.pdnas")):
+    for module in (EPOCHS, importlib.import_module("pdnas.search.shared")):
         monkeypatch.setattr(module, "train_epoch", slow_train)
     monkeypatch.setattr(pipeline, "TIMED", 2)
     monkeypatch.setattr(FIT, "time", clock)
@@ -1718,3 +1718,104 @@ def test_every_preset_does_the_whole_job(tiny_task: GraphTask, preset: str) -> N
     assert result.architecture in SPACES["paper"]
     assert result.search is not None
     assert result.search.settings == strategy.model_dump()
+
+
+# Strategies that train what they try.
+
+RIVALS = {
+    name: STRATEGIES[name].model_validate({"name": name, "epochs": 5, "train_epochs": 3})
+    for name in STRATEGIES
+    if "train_epochs" in STRATEGIES[name].model_fields
+}
+
+
+class Counter(Watcher):
+    """Counts what is trained to choose."""
+
+    def __init__(self) -> None:
+        self.alone, self.trials = 0, 0
+
+    def searched(self, search: Search, epoch: SearchEpoch) -> None:
+        self.alone += epoch.alone
+
+    def tried(self, trial: Trial) -> None:
+        self.trials += 1
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_a_strategy_that_trains_what_it_tries_does_the_whole_job(
+    tiny_task: GraphTask, name: str
+) -> None:
+    counter = Counter()
+    result = search(
+        tiny_task,
+        short(strategy=RIVALS[name], recipe=Recipe(epochs=4), candidates=2, designs="off"),
+        watcher=counter,
+    )
+    assert result.strategy == name
+    assert result.search is not None
+    assert counter.alone == 5
+    assert counter.trials == len(result.search.trials) > 0
+    tried = {trial.architecture for trial in result.search.trials}
+    assert result.architecture in tried
+
+
+@pytest.mark.parametrize(("budget", "searched"), [(4, 3), (6, 4), (100, 5)])
+def test_the_budget_of_trials_is_kept(tiny_task: GraphTask, budget: int, searched: int) -> None:
+    """Three quarters of it are the search's, at most."""
+    counter = Counter()
+    search(
+        tiny_task,
+        short(
+            strategy=RIVALS["random"],
+            recipe=Recipe(epochs=2),
+            candidates=6,
+            repeats=3,
+            budget_trials=budget,
+        ),
+        watcher=counter,
+    )
+    assert counter.alone == searched
+    assert counter.alone + counter.trials <= budget
+    assert counter.trials > 0
+
+
+def test_of_shared_weights_the_budget_of_trials_limits_the_candidates_alone(
+    tiny_task: GraphTask,
+) -> None:
+    counter = Counter()
+    result = search(
+        tiny_task,
+        short(recipe=Recipe(epochs=2), candidates=6, budget_trials=2),
+        watcher=counter,
+    )
+    assert result.search is not None
+    assert (counter.alone, counter.trials) == (0, 2)
+    assert result.search.epochs == short().strategy.epochs
+
+
+def test_a_search_of_trainings_is_estimated_by_its_trainings(
+    tiny_task: GraphTask, clock: Clock
+) -> None:
+    events = Events()
+    search(
+        tiny_task,
+        short(strategy=RIVALS["random"], recipe=Recipe(epochs=4), seeds=1),
+        watcher=events,
+    )
+    assert events.plans[0].epoch_seconds == 0.5
+    assert events.plans[0].search_seconds == 5 * 3 * 0.5
+
+
+def test_a_training_within_the_search_ends_with_the_budget(
+    tiny_task: GraphTask, clock: Clock
+) -> None:
+    """Alone the first training would take ten times as long as there is."""
+    long = RIVALS["random"].changed(train_epochs=2000)
+    result = search(
+        tiny_task,
+        short(strategy=long, recipe=Recipe(epochs=2000, patience=2000), budget_seconds=100),
+    )
+    assert result.search is not None
+    assert result.search.stopped == "budget"
+    assert clock.now - 1000.0 < 110

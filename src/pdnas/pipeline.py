@@ -231,8 +231,10 @@ class Pipeline:
         final = whole_training * job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
         if job.budget_seconds is not None:
             left = job.budget_seconds - self._elapsed() - _reserve(training)
-            least = FEWEST * (step + training) + self._elapsed() + _reserve(training)
-            if left < FEWEST * (step + training):
+            # A search that trains what it tries has epochs enough in a part of one training.
+            some = training * len(costs) if strategy.trained_epochs else step
+            least = FEWEST * (some + training) + self._elapsed() + _reserve(training)
+            if left < FEWEST * (some + training):
                 raise SearchError(
                     f"The budget of {job.budget_seconds:g} seconds is too small for this job; the "
                     f"least is about {math.ceil(least) + 1} seconds: raise --budget-seconds or "

@@ -25,7 +25,9 @@ from pdnas.errors import SearchError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import LOCK, load_run
-from pdnas.search.pdnas import PRESETS, Pdnas
+from pdnas.search import STRATEGIES
+from pdnas.search.pdnas import PRESETS
+from pdnas.search.rated import SHARED_EPOCHS
 from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
@@ -76,6 +78,19 @@ RECIPE_FLAGS = {
     "--selection": "loss",
     "--batch-graphs": "3",
 }
+RIVAL_FLAGS = {
+    "--architecture-decay": ("0.5", "darts"),
+    "--sharing": ("on", "random"),
+    "--train-epochs": ("3", "evolution"),
+    "--population": ("7", "evolution"),
+    "--tournament": ("2", "evolution"),
+    "--policy-lr": ("0.5", "graphnas"),
+    "--baseline-decay": ("0.5", "graphnas"),
+    "--entropy-weight": ("0.5", "agnn"),
+    "--inherited-epochs": ("3", "agnn"),
+}
+"""A value for each, and a strategy that has it."""
+
 OTHER_FLAGS = {
     "--space",
     "--strategy",
@@ -95,6 +110,7 @@ OTHER_FLAGS = {
     "--seed",
     "--seeds",
     "--budget-seconds",
+    "--budget-trials",
     "--split",
     "--split-seeds",
     "--metric",
@@ -210,7 +226,7 @@ def one_sentence(done: CompletedProcess[str]) -> str:
 
 def test_every_flag_of_the_help_is_tested_here(pdnas: Program) -> None:
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", pdnas("search", "--help").stdout))
-    tested = STRATEGY_FLAGS.keys() | RECIPE_FLAGS.keys() | OTHER_FLAGS
+    tested = STRATEGY_FLAGS.keys() | RECIPE_FLAGS.keys() | RIVAL_FLAGS.keys() | OTHER_FLAGS
     assert flags - {"--help"} == tested
 
 
@@ -575,8 +591,65 @@ def test_space_may_be_a_file(asked: Callable[..., Asked]) -> None:
 
 
 def test_strategy_is_how_it_looks(asked: Callable[..., Asked], plain: Run) -> None:
-    assert isinstance(asked("--strategy", "pdnas").job.strategy, Pdnas)
+    for name in STRATEGIES:
+        assert isinstance(asked("--strategy", name).job.strategy, STRATEGIES[name])
     assert plain()["strategy"] == "pdnas"
+
+
+@pytest.mark.parametrize("flag", RIVAL_FLAGS)
+def test_flags_of_other_strategies_are_recorded(asked: Callable[..., Asked], flag: str) -> None:
+    value, name = RIVAL_FLAGS[flag]
+    field = flag.removeprefix("--").replace("-", "_")
+    before = asked("--strategy", name).job.strategy
+    after = asked("--strategy", name, flag, value).job.strategy
+    assert str(getattr(after, field)) == value != str(getattr(before, field))
+
+
+def test_sharing_makes_a_search_longer_unless_epochs_are_given(
+    asked: Callable[..., Asked],
+) -> None:
+    shared = ["--strategy", "graphnas", "--sharing", "on"]
+    assert asked(*shared).job.strategy.epochs == SHARED_EPOCHS
+    assert asked(*shared, "--epochs", "9").job.strategy.epochs == 9
+
+
+@pytest.mark.parametrize("sharing", ["off", "on"])
+@pytest.mark.parametrize("name", ["random", "evolution", "graphnas", "agnn"])
+def test_every_strategy_finds_a_network(
+    pdnas: Program, tiny: Path, name: str, sharing: str
+) -> None:
+    flags = ["--strategy", name, "--sharing", sharing, *BASIC, "--controls", "--json"]
+    done = pdnas("search", tiny, *flags)
+    assert done.returncode == 0
+    result = json.loads(done.stdout)
+    assert (result["strategy"], result["search"]["epochs"]) == (name, 6)
+
+
+def test_a_flag_that_the_strategy_has_not_is_refused(refused: Callable[..., str]) -> None:
+    sentence = refused("--strategy", "random", "--population", "9")
+    assert "The strategy 'random' cannot be set so: population" in sentence
+    assert "known are: name, epochs, sharing" in sentence
+
+
+def test_a_preset_of_another_strategy_is_refused(refused: Callable[..., str]) -> None:
+    sentence = refused("--strategy", "random", "--preset", "paper")
+    assert sentence == (
+        "--preset is 'paper', but only the strategy 'pdnas' has presets, not 'random'; leave it "
+        "out."
+    )
+
+
+def test_the_budget_of_trials_limits_the_trainings(search: Run, plain: Run) -> None:
+    few = ["--candidates", "4", "--repeats", "2"]
+    assert len(search(*few, "--budget-trials", "3")["search"]["trials"]) == 3
+    assert len(plain(*few)["search"]["trials"]) > 3
+
+
+@pytest.mark.parametrize("count", ["1", "10001"])
+def test_a_budget_of_too_few_or_too_many_trials_is_refused(
+    refused: Callable[..., str], count: str
+) -> None:
+    assert refused("--budget-trials", count) == f"--budget-trials is {count}; give 2 to 10000."
 
 
 def test_the_budget_limits_the_job(pdnas: Program, tiny: Path) -> None:

@@ -21,7 +21,8 @@ from pdnas.ops import SLOTS
 from pdnas.search import Candidate, Problem, SearchEpoch, shared
 from pdnas.search import pdnas as module
 from pdnas.search.additive import AdditiveModel
-from pdnas.search.pdnas import PRESETS, SETTLED, UNDECIDED, Estimator, Pdnas, PdnasSearch
+from pdnas.search.pdnas import PRESETS, Estimator, Pdnas, PdnasSearch
+from pdnas.search.shared import SETTLED, UNDECIDED
 from pdnas.space import SPACES, SearchSpace
 from pdnas.supernet.router import Gating
 from pdnas.tasks import GraphTask
@@ -318,9 +319,8 @@ def test_an_epoch_takes_its_training_steps_and_then_looks_at_validation(
 
     monkeypatch.setattr(GraphNetwork, "forward", watched)
     epochs = importlib.import_module("pdnas.training.epochs")
-    for place in (module, epochs):
-        monkeypatch.setattr(place, "loss", spy)
     for place in (shared, epochs):
+        monkeypatch.setattr(place, "loss", spy)
         monkeypatch.setattr(place, "Batches", Watched)
     strategy = settings(
         epochs=4, train_steps=train_steps, controller="logits", estimator=estimator, pool=3

@@ -2,14 +2,17 @@
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from pdnas.architecture import Architecture
 from pdnas.search import Candidate, Problem
-from pdnas.search.shared import HOPELESS, SharedWeights, ranked
+from pdnas.search.shared import HOPELESS, SharedWeights, per_mille, per_mille_of_ops, ranked
 from pdnas.space import SPACES
+from pdnas.supernet import candidate_mask
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
-from pdnas.training.batching import Batches
+from pdnas.training.batching import Batch, Batches
 from pdnas.training.epochs import evaluate
 from pdnas.training.fit import seeded
 
@@ -86,6 +89,49 @@ def test_loaded_weights_go_on_as_the_first_ones(problem: Problem) -> None:
     losses = [one.step(one.network(architecture), 1) for one in (first, second)]
     assert torch.equal(*losses)
     assert all(torch.equal(first.tensors()[n], second.tensors()[n]) for n in first.tensors())
+
+
+def test_slopes_are_the_gradients_of_the_validation_loss_and_leave_the_weights_alone(
+    problem: Problem,
+) -> None:
+    shared, architecture = weights(problem), some(problem)
+    network = shared.network(architecture).train()
+    scale, idle = torch.tensor(1.5, requires_grad=True), torch.zeros(3, requires_grad=True)
+
+    def forward(batch: Batch) -> Tensor:
+        logits: Tensor = scale * network(batch.x, batch.adjacency)
+        return logits
+
+    (slope, none), judged = shared.slopes(network, [scale, idle], forward)
+
+    (batch,) = shared.val.in_order()
+    logits = batch.select(network.eval()(batch.x, batch.adjacency)).detach()
+    value = cross_entropy(scale * logits, batch.y)
+    torch.testing.assert_close(slope, torch.autograd.grad(value, scale)[0])
+    assert none.tolist() == [0.0] * 3
+    assert judged.loss.item() == pytest.approx(value.item(), rel=1e-6)
+    assert judged.val == (logits.argmax(dim=1) == batch.y).float().mean()
+    assert all(weight.grad is None and weight.requires_grad for weight in network.parameters())
+
+
+def test_what_is_drawn_begins_with_the_likeliest_and_is_all_different(problem: Problem) -> None:
+    shared, generator = weights(problem), torch.Generator().manual_seed(0)
+    mask = candidate_mask(problem.space, 2)
+    op_probs = torch.rand(mask.shape, generator=generator).masked_fill(~mask, 0.0)
+    gate_probs = torch.tensor([[0.9, 0.2], [0.0, 0.6]])
+    drawn = shared.draw(op_probs, gate_probs, 12, generator, lambda: False)
+    assert drawn[0] == shared.likeliest(op_probs, gate_probs)
+    assert drawn[0].gates == ((0, 0), (1, 1))
+    assert len(set(drawn)) == len(drawn) == 12
+    assert shared.draw(op_probs, gate_probs, 0, generator, lambda: False) == []
+    assert shared.draw(op_probs, gate_probs, 12, generator, lambda: True) == drawn[:1]
+
+
+def test_probabilities_are_told_per_mille_and_without_what_is_no_candidate() -> None:
+    mask = torch.tensor([[[True, True, False], [True, True, True]]])
+    op_probs = torch.tensor([[[0.25, 0.75, 0.0], [0.5, 0.4996, 0.0004]]])
+    assert per_mille_of_ops(op_probs, mask) == [[[250, 750], [500, 500, 0]]]
+    assert per_mille(torch.tensor([0.1234, 1.0])) == [123, 1000]
 
 
 def test_candidates_are_ranked_by_the_metric_and_then_by_the_loss(problem: Problem) -> None:

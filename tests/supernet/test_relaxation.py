@@ -17,6 +17,7 @@ from pdnas.supernet.relaxation import (
     factors,
     gate_noise,
     gumbel_sigmoid,
+    mean_entropy,
     noisy_probs,
     temperature,
 )
@@ -275,6 +276,13 @@ def test_entropy_of_uniform_settled_and_single_choices() -> None:
 def test_entropy_by_hand() -> None:
     share = entropy(torch.tensor([0.5, 0.25, 0.25, 0.0]), torch.tensor([True, True, True, False]))
     assert share.item() == pytest.approx(1.5 * math.log(2) / math.log(3))
+
+
+def test_the_mean_entropy_is_of_the_slots_with_something_to_choose() -> None:
+    probs = torch.tensor([[[0.5, 0.5], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]]])
+    mask = torch.tensor([[[True, True], [True, False]], [[True, True], [True, False]]])
+    assert mean_entropy(probs, mask) == pytest.approx(0.5)
+    assert mean_entropy(probs[:, 1:], mask[:, 1:]) == 0.0
 
 
 @given(logits=st.lists(st.floats(-20, 20), min_size=1, max_size=6), padding=st.integers(0, 3))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor, nn
 
 from pdnas.architecture import Architecture, BlockSpec
+from pdnas.errors import SearchError
 from pdnas.models import GraphNetwork
 from pdnas.ops import COMBINES, NORMS, PROPAGATIONS, SLOTS, Adjacency
 from pdnas.ops.heads import Heads
@@ -143,6 +144,21 @@ def test_the_same_choice_borrows_the_same_weights_whatever_else_is_chosen() -> N
     assert first.attention is second.attention
     assert first.transform is not second.transform
     assert first.attention is not nets[0].blocks[1].attention
+
+
+def test_the_ops_of_a_slot_come_in_the_order_of_its_candidates() -> None:
+    supernet = make("wide", 2, 8)
+    for number, slot in itertools.product(range(2), SLOTS):
+        names = supernet.space.candidates(slot, last=number == 1)
+        others = {"heads": 4} if slot == "attention" else {}
+        ops = supernet.candidates(number, slot, **others)
+        suffix = "/4" if others else ""
+        assert ops == [supernet.ops[f"{number}/{slot}/{name}{suffix}"] for name in names]
+
+
+def test_ops_that_depend_on_another_slot_are_not_given_without_it() -> None:
+    with pytest.raises(SearchError, match=r"'const' of the slot 'attention' depends on .* 'heads'"):
+        make("paper", 2, 8).candidates(0, "attention")
 
 
 def test_weights_of_two_blocks_and_of_two_ops_start_different() -> None:

@@ -116,7 +116,8 @@ class GraphBlock(nn.Module):
         """What arrives at each node, ``[N, O] -> [N, O]``."""
 
         def step(x: Tensor) -> Tensor:
-            return self._aggregate(self._attend(transformed, graph), x, graph)
+            weights = self._attend(transformed, graph)
+            return aggregate(weights, x, graph, heads=self.heads, aggregation=self.aggregation)
 
         if factor is None:
             messages: Tensor = self.propagation(transformed, graph, step)
@@ -131,15 +132,26 @@ class GraphBlock(nn.Module):
             weights = dropout_entries(weights, self.attention_dropout, self.training)
         return weights
 
-    def _aggregate(self, weights: Tensor, x: Tensor, graph: Adjacency) -> Tensor:
-        """Messages of all heads, put together, ``[N, O] -> [N, O]``."""
-        if self.heads.averaged and self.aggregation.linear:
-            # The mean of the heads' results is the result of the heads' mean weights.
-            weights = weights.mean(dim=1, keepdim=True)
-        if weights.size(1) == 1:
-            messages: Tensor = self.aggregation(weights, x.unsqueeze(1), graph)
-            return messages.squeeze(1)
-        return self.heads.merge(self.aggregation(weights, self.heads.split(x), graph))
+
+def aggregate(
+    weights: Tensor, x: Tensor, graph: Adjacency, *, heads: Heads, aggregation: Aggregation
+) -> Tensor:
+    """Messages of all heads, put together, ``[E, H], [N, O] -> [N, O]``.
+
+    Args:
+        weights: Of each edge for each head; ``[E, 1]`` if all agree.
+        x: What travels.
+        graph: Where.
+        heads: Which channels each head sees.
+        aggregation: How messages meet.
+    """
+    if heads.averaged and aggregation.linear:
+        # The mean of the heads' results is the result of the heads' mean weights.
+        weights = weights.mean(dim=1, keepdim=True)
+    if weights.size(1) == 1:
+        messages: Tensor = aggregation(weights, x.unsqueeze(1), graph)
+        return messages.squeeze(1)
+    return heads.merge(aggregation(weights, heads.split(x), graph))
 
 
 def make_op(kind: type[Op], dims: Dims, attention_normalization: Normalization) -> Op:

@@ -28,27 +28,30 @@ from pdnas.search.base import (
     never,
 )
 from pdnas.search.problem import Problem
-from pdnas.search.shared import Judged, SharedWeights, ranked
+from pdnas.search.shared import (
+    SETTLED,
+    UNDECIDED,
+    Judged,
+    SharedWeights,
+    fitting_gates,
+    per_mille,
+    per_mille_of_ops,
+    ranked,
+)
 from pdnas.supernet import Controller, GraphSummary, Router, candidate_mask
 from pdnas.supernet.controller import Form
 from pdnas.supernet.relaxation import (
     GateNoise,
-    entropy,
     factors,
+    mean_entropy,
     noisy_probs,
     temperature,
 )
 from pdnas.supernet.router import Gating
+from pdnas.training.batching import Batch
 from pdnas.training.fit import DIGITS
-from pdnas.training.metrics import loss, score
 
 Estimator = Literal["scaled", "straight-through", "additive"]
-
-SETTLED = 0.05
-"""Entropy of a controller that tries one path only."""
-
-UNDECIDED = 0.9
-"""Entropy of a controller that has learned next to nothing."""
 
 SEEN = ("choices", "values", "groups")
 """What the additive model remembers."""
@@ -179,7 +182,9 @@ class PdnasSearch(Search):
             form=settings.controller,
             summary_width=self.summary.weight_2.size(1) if self.summary else 0,
         )
-        self.router = Router(_possible(problem), noise=settings.gate_noise, gating=settings.gating)
+        self.router = Router(
+            fitting_gates(problem), noise=settings.gate_noise, gating=settings.gating
+        )
         self._choosers = nn.ModuleList([self.controller, self.router])
         if self.summary is not None:
             self._choosers.append(self.summary)
@@ -213,11 +218,10 @@ class PdnasSearch(Search):
 
         soft = gates.detach().to(self.problem.device) if settings.gating == "soft" else None
         for _ in range(settings.train_steps):
-            train_loss = self.shared.step(network, self.epoch, soft)
+            train_loss = self.shared.step(network, self.epoch, gates=soft)
 
-        network.eval()
         if warming or settings.estimator == "additive":
-            judged = self.shared.judge(network, soft)
+            judged = self.shared.judge(network, gates=soft)
         else:
             chosen = noisy.gather(-1, op_index.unsqueeze(-1)).squeeze(-1)  # P[Index], [L, K]
             judged = self._step_architecture(network, chosen, gates)
@@ -274,32 +278,20 @@ class PdnasSearch(Search):
         The gradient is found for the few probabilities first and led through the controller and
         the router once, however many batches there are.
         """
-        task, count, estimator = self.problem.task, 0, self.settings.estimator
+        estimator, device = self.settings.estimator, self.problem.device
         assert estimator != "additive"
-        device = self.problem.device
         leaves = [part.detach().to(device).requires_grad_() for part in (chosen, gates)]
-        grads = [torch.zeros_like(leaf) for leaf in leaves]
-        outputs, labels = [], []
-        network.requires_grad_(False)  # what only the weights' gradients need is not kept
-        for batch in self.shared.val.in_order():
+
+        def forward(batch: Batch) -> Tensor:
             scale = self.supernet.factors(network.architecture, factors(leaves[0], estimator))
-            output = network(batch.x, batch.adjacency, factors=scale, gates=leaves[1])
-            logits = batch.select(output)
-            value = loss(logits, batch.y, task.kind) * len(batch.y)
-            if value.requires_grad:  # there is something to choose
-                parts = torch.autograd.grad(value, leaves, allow_unused=True)
-                for total, part in zip(grads, parts, strict=True):
-                    if part is not None:
-                        total += part
-            count += len(batch.y)
-            outputs.append(logits.detach())
-            labels.append(batch.y)
-        network.requires_grad_(True)
+            output: Tensor = network(batch.x, batch.adjacency, factors=scale, gates=leaves[1])
+            return output
+
+        grads, judged = self.shared.slopes(network, leaves, forward)
         self.architecture_optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward([chosen, gates], [grad.cpu() / count for grad in grads])
+        torch.autograd.backward([chosen, gates], [grad.cpu() for grad in grads])
         self.architecture_optimizer.step()
-        output, y = torch.cat(outputs), torch.cat(labels)
-        return Judged(loss(output, y, task.kind), score(output, y, task.kind, task.metric))
+        return judged
 
     def _learn(self, architecture: Architecture, val: float) -> None:
         """Add a path and its validation to what is known, and now and then follow it."""
@@ -335,25 +327,20 @@ class PdnasSearch(Search):
         details: dict[str, Any] = {"temperature": round(heat, DIGITS), "path": op_index.tolist()}
         possible = self.router.possible
         if self.epoch % self._stride == 0 or self.epoch == self.epochs - 1:
-            details["op_probs"] = [
-                [row[:count] for row, count in zip(*block, strict=True)]
-                for block in zip(_per_mille(probs), mask.sum(dim=-1).tolist(), strict=True)
-            ]
-            details["gate_probs"] = _per_mille(self.router.probs()[possible])
-        details["gates"] = _per_mille(gates[possible])
+            details["op_probs"] = per_mille_of_ops(probs, mask)
+            details["gate_probs"] = per_mille(self.router.probs()[possible])
+        details["gates"] = per_mille(gates[possible])
         train_loss, val_loss, val = (round(figure, DIGITS) for figure in figures)
         return SearchEpoch(self.epoch, train_loss, val_loss, val, details)
 
     def _entropy(self, op_probs: Tensor) -> float:
         """How open the choices are, on the mean: 1 if nothing is known, 0 if all is settled."""
-        mask = self.controller.mask
-        is_open = mask.sum(dim=-1) > 1
-        return float(entropy(op_probs, mask)[is_open].mean()) if is_open.any() else 0.0
+        return mean_entropy(op_probs, self.controller.mask)
 
     @torch.no_grad()
     def favored(self) -> Architecture:
         """The noise-free choice: the likeliest op of every slot, the gates that are likely open."""
-        return self.problem.space.plain(self._choose(self._op_probs(), self.router.probs())[1])
+        return self.shared.likeliest(self._op_probs(), self.router.probs())
 
     def candidates(self, stop: Callable[[], bool] = never) -> list[Candidate]:
         """The favored one and others drawn from controller and router, ranked by validation.
@@ -384,24 +371,11 @@ class PdnasSearch(Search):
         ]
         return ranked(first) + candidates[count:]
 
-    @torch.no_grad()
     def _draw(
         self, op_probs: Tensor, gate_probs: Tensor, count: int, stop: Callable[[], bool]
     ) -> list[Architecture]:
         """The likeliest architecture and random ones, different from each other."""
-        found = (
-            {self.problem.space.plain(self._choose(op_probs, gate_probs)[1]): None} if count else {}
-        )
-        for _ in range(4 * count):
-            if len(found) >= count or stop():
-                break
-            flat = torch.multinomial(op_probs.flatten(0, 1), 1, generator=self._generator)
-            draws = torch.rand(gate_probs.shape, generator=self._generator)
-            drawn = self.supernet.architecture(
-                flat.view(op_probs.shape[:2]), (draws < gate_probs).float()
-            )
-            found[self.problem.space.plain(self.problem.shrink(drawn, op_probs, gate_probs))] = None
-        return list(found)
+        return self.shared.draw(op_probs, gate_probs, count, self._generator, stop)
 
     def _rank(self, rated: list[Candidate]) -> list[Candidate]:
         """By the sum of two places: what the candidates' ops are worth, and their validation."""
@@ -462,14 +436,6 @@ class PdnasSearch(Search):
         return self.problem.space.possible_gates(self.problem.num_blocks)
 
 
-def _possible(problem: Problem) -> Tensor:
-    """The shortcuts that an architecture within the number of parameters may have, ``[L, L]``."""
-    possible = torch.zeros(problem.num_blocks, problem.num_blocks, dtype=torch.bool)
-    for i, j in problem.space.possible_gates(problem.num_blocks):
-        possible[i, j] = problem.fits(problem.smallest.model_copy(update={"gates": ((i, j),)}))
-    return possible
-
-
 def _alternate(*ranked: list[Candidate]) -> list[Candidate]:
     """The first of each list, then the second of each, and so on; every architecture once."""
     mixed: dict[Architecture, Candidate] = {}
@@ -477,7 +443,3 @@ def _alternate(*ranked: list[Candidate]) -> list[Candidate]:
         if entry is not None:
             mixed.setdefault(entry.architecture, entry)
     return list(mixed.values())
-
-
-def _per_mille(values: Tensor) -> Any:
-    return (1000 * values).round().int().tolist()

@@ -1,20 +1,27 @@
 """Weights that all architectures of a space share: trained path by path, and asked about others."""
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor, nn
 
 from pdnas.architecture import Architecture
 from pdnas.models import GraphNetwork
 from pdnas.search.base import Candidate, learned, load_learned
 from pdnas.search.problem import Problem
 from pdnas.supernet import Supernet
-from pdnas.training.batching import Batches
+from pdnas.training.batching import Batch, Batches
 from pdnas.training.epochs import evaluate, train_epoch, training_loss
 from pdnas.training.fit import DIGITS
+from pdnas.training.metrics import loss, score
+
+SETTLED = 0.05
+"""Entropy of probabilities that leave one architecture only."""
+
+UNDECIDED = 0.9
+"""Entropy of probabilities of which next to nothing was learned."""
 
 HOPELESS = 1e9
 """The loss of a network whose logits are no numbers."""
@@ -62,19 +69,19 @@ class SharedWeights:
         """The network of an architecture, which learns and forgets with all others."""
         return self.supernet.network(architecture)
 
-    def step(self, network: GraphNetwork, epoch: int, gates: Tensor | None = None) -> Tensor:
+    def step(self, network: nn.Module, epoch: int, **inputs: Any) -> Tensor:
         """One pass over the training part; the mean loss, still on the device.
 
         Args:
-            network: Of an architecture.
+            network: Called as ``network(x, adjacency, **inputs)``, with weights of the supernet.
             epoch: Of the search.
-            gates: What the shortcuts are multiplied with, ``[L, L]``, where they are.
+            inputs: What else the network takes.
         """
         task, recipe, losses = self.problem.task, self.problem.recipe, []
         consistency = recipe.consistency_at(epoch)
         network.train()
         for batch in self.train.shuffled():
-            value = training_loss(network, batch, task, recipe, consistency, gates=gates)
+            value = training_loss(network, batch, task, recipe, consistency, **inputs)
             value.backward()
             self.optimizer.step()
             for weight in network.parameters():
@@ -82,18 +89,90 @@ class SharedWeights:
             losses.append(value.detach())
         return torch.stack(losses).mean()
 
-    def judge(self, network: GraphNetwork, gates: Tensor | None = None) -> Judged:
+    def judge(self, network: nn.Module, **inputs: Any) -> Judged:
         """What validation says of a network."""
-        return Judged(*evaluate(network, self.val, self.problem.task, gates=gates))
+        return Judged(*evaluate(network, self.val, self.problem.task, **inputs))
+
+    def slopes(
+        self, network: nn.Module, leaves: Sequence[Tensor], forward: Callable[[Batch], Tensor]
+    ) -> tuple[list[Tensor], Judged]:
+        """The gradient of the validation loss for each of some tensors, and what validation says.
+
+        Dropout is off, and the weights get no gradient.
+
+        Args:
+            network: With weights of the supernet.
+            leaves: What the logits depend on.
+            forward: The logits of all nodes of a batch, by the network and the leaves.
+        """
+        task, count = self.problem.task, 0
+        grads = [torch.zeros_like(leaf) for leaf in leaves]
+        outputs, labels = [], []
+        network.eval()
+        network.requires_grad_(False)  # what only the weights' gradients need is not kept
+        for batch in self.val.in_order():
+            logits = batch.select(forward(batch))
+            value = loss(logits, batch.y, task.kind) * len(batch.y)
+            if value.requires_grad:  # there is something to choose
+                parts = torch.autograd.grad(value, leaves, allow_unused=True)
+                for total, part in zip(grads, parts, strict=True):
+                    if part is not None:
+                        total += part
+            count += len(batch.y)
+            outputs.append(logits.detach())
+            labels.append(batch.y)
+        network.requires_grad_(True)
+        output, y = torch.cat(outputs), torch.cat(labels)
+        judged = Judged(loss(output, y, task.kind), score(output, y, task.kind, task.metric))
+        return [grad / count for grad in grads], judged
+
+    def likeliest(self, op_probs: Tensor, gate_probs: Tensor) -> Architecture:
+        """The likeliest op of every slot and the gates that are likely open, made to fit.
+
+        Args:
+            op_probs: How likely each op is, ``[L, K, T]``.
+            gate_probs: How likely each gate is open, ``[L, L]``.
+        """
+        architecture = self.supernet.architecture(op_probs.argmax(dim=-1), gate_probs)
+        fitting = self.problem.shrink(architecture, op_probs, gate_probs)
+        return self.problem.space.plain(fitting)
+
+    def draw(
+        self,
+        op_probs: Tensor,
+        gate_probs: Tensor,
+        count: int,
+        generator: Generator,
+        stop: Callable[[], bool],
+    ) -> list[Architecture]:
+        """The likeliest architecture and random ones, different from each other; all fit.
+
+        Args:
+            op_probs: How likely each op is, ``[L, K, T]``.
+            gate_probs: How likely each gate is open, ``[L, L]``.
+            count: How many; fewer where the same ones come up again and again.
+            generator: Draws them.
+            stop: Asked now and then whether there is no more time for others.
+        """
+        found = {self.likeliest(op_probs, gate_probs): None} if count else {}
+        space, shape = self.problem.space, op_probs.shape[:2]
+        for _ in range(4 * count):
+            if len(found) >= count or stop():
+                break
+            flat = torch.multinomial(op_probs.flatten(0, 1), 1, generator=generator)
+            draws = torch.rand(gate_probs.shape, generator=generator)
+            drawn = self.supernet.architecture(flat.view(shape), (draws < gate_probs).float())
+            found[space.plain(self.problem.shrink(drawn, op_probs, gate_probs))] = None
+        return list(found)
 
     def rate(self, architecture: Architecture) -> Candidate:
         """What the shared weights say of an architecture."""
         judged = self.judge(self.network(architecture))
-        loss, val = torch.stack(judged).tolist()
-        if not math.isfinite(loss):
+        value, val = torch.stack(judged).tolist()
+        if not math.isfinite(value):
             return Candidate(architecture=architecture, val=0.0, loss=HOPELESS)
         return Candidate(
-            architecture=architecture, val=round(val, DIGITS), loss=round(loss, DIGITS)
+            architecture=architecture, val=round(val, DIGITS), loss=round(value, DIGITS)
         )
 
     def adapt(self, architecture: Architecture, epochs: int) -> Candidate:
@@ -126,3 +205,29 @@ class SharedWeights:
 def ranked(rated: Iterable[Candidate]) -> list[Candidate]:
     """By validation: the metric, then the loss."""
     return sorted(rated, key=lambda candidate: (-candidate.val, candidate.loss))
+
+
+def fitting_gates(problem: Problem) -> Tensor:
+    """The shortcuts that an architecture within the number of parameters may have, ``[L, L]``."""
+    possible = torch.zeros(problem.num_blocks, problem.num_blocks, dtype=torch.bool)
+    for i, j in problem.space.possible_gates(problem.num_blocks):
+        possible[i, j] = problem.fits(problem.smallest.model_copy(update={"gates": ((i, j),)}))
+    return possible
+
+
+def per_mille(values: Tensor) -> Any:
+    """Probabilities as whole numbers, which keeps a line of the history short."""
+    return (1000 * values).round().int().tolist()
+
+
+def per_mille_of_ops(op_probs: Tensor, mask: Tensor) -> list[list[list[int]]]:
+    """Block by block and slot by slot the probabilities of the candidates that there are.
+
+    Args:
+        op_probs: ``[L, K, T]``.
+        mask: Where there is an op, ``[L, K, T]``.
+    """
+    return [
+        [row[:count] for row, count in zip(*block, strict=True)]
+        for block in zip(per_mille(op_probs), mask.sum(dim=-1).tolist(), strict=True)
+    ]

@@ -98,3 +98,9 @@ def entropy(op_probs: Tensor, mask: Tensor) -> Tensor:
     bits = -torch.special.xlogy(op_probs, op_probs).sum(dim=-1)
     share: Tensor = bits / mask.sum(dim=-1).clamp(min=2).log()
     return share
+
+
+def mean_entropy(op_probs: Tensor, mask: Tensor) -> float:
+    """:func:`entropy`, the mean over the slots that have something to choose; 0 without any."""
+    is_open = mask.sum(dim=-1) > 1
+    return float(entropy(op_probs, mask)[is_open].mean()) if is_open.any() else 0.0

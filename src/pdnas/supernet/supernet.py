@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pdnas.architecture import Architecture, BlockSpec, Channels
+from pdnas.errors import SearchError
 from pdnas.models import GraphBlock, GraphNetwork
 from pdnas.models.block import Factors, make_op
 from pdnas.ops import SLOTS, Dims, Op
@@ -50,8 +51,8 @@ class Supernet(nn.Module):
         self.hidden = hidden
         self.in_channels = task.in_channels
         self.out_channels = task.out_channels
-        self._input_dropout, self._dropout = input_dropout, dropout
-        self._attention_dropout = attention_dropout
+        self.input_dropout, self.dropout = input_dropout, dropout
+        self.attention_dropout = attention_dropout
         widths = (task.in_channels, *[hidden] * (num_blocks - 1), task.out_channels)
         self.ops = nn.ModuleDict()
         for number, width in enumerate(itertools.pairwise(widths)):
@@ -74,7 +75,7 @@ class Supernet(nn.Module):
             GraphBlock(
                 {slot: self.ops[_key(number, slot, spec)] for slot in SLOTS},
                 bias=self.biases[number] if spec.bias else None,
-                attention_dropout=self._attention_dropout,
+                attention_dropout=self.attention_dropout,
             )
             for number, spec in enumerate(architecture.blocks)
         ]
@@ -83,11 +84,34 @@ class Supernet(nn.Module):
             architecture,
             self,
             self.hidden,
-            input_dropout=self._input_dropout,
-            dropout=self._dropout,
+            input_dropout=self.input_dropout,
+            dropout=self.dropout,
             blocks=blocks,
             shortcuts=shortcuts,
         )
+
+    def candidates(self, number: int, slot: str, **others: str | int) -> list[Op]:
+        """The ops of a slot of a block, in the order of the space's candidates.
+
+        Args:
+            number: Of the block.
+            slot: Which.
+            others: What is chosen in the slots that the ops depend on.
+        """
+        last, ops = number == self.num_blocks - 1, []
+        for name in self.space.candidates(slot, last=last):
+            missing: set[str] = set(SLOTS[slot][name].depends) - {slot, *others}
+            if missing:
+                raise SearchError(
+                    f"The op '{name}' of the slot '{slot}' depends on the slot "
+                    f"'{min(missing)}' too, so that its candidates cannot be mixed; use another "
+                    "--strategy, or a space without it."
+                )
+            spec = BlockSpec.model_validate({**others, slot: name})
+            op = self.ops[_key(number, slot, spec)]
+            assert isinstance(op, Op)
+            ops.append(op)
+        return ops
 
     def architecture(self, op_index: Tensor, gates: Tensor) -> Architecture:
         """What was chosen, as a value.
