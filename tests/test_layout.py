@@ -12,7 +12,7 @@ TESTS = ROOT / "tests"
 
 ORDER = (
     {"errors"},
-    {"registry", "toml"},
+    {"registry", "toml", "picture"},
     {"ops"},
     {"architecture", "tasks"},
     {"space", "models"},
@@ -22,6 +22,7 @@ ORDER = (
     {"job", "race"},
     {"pipeline"},
     {"tuning"},
+    {"compare"},
     {"reproduce"},
     {"report", "export"},
     {"cli"},

@@ -1820,3 +1820,17 @@ def test_a_training_within_the_search_ends_with_the_budget(
     assert result.search is not None
     assert result.search.stopped == "budget"
     assert clock.now - 1000.0 < 110
+
+
+def test_a_search_of_trainings_is_ended_by_the_clock_alone(
+    tiny_task: GraphTask, clock: Clock
+) -> None:
+    """A whole training of it would take 100 seconds; patience, or the clock, ends it sooner."""
+    strategy = STRATEGIES["random"].model_validate({"name": "random", "epochs": 50})
+    job = lean(strategy=strategy, recipe=Recipe(epochs=400, patience=5), budget_seconds=60)
+    assert planned(tiny_task, job).epochs == 50
+    began = clock.now
+    result = search(tiny_task, job)
+    assert clock.now - began <= 60
+    assert result.search is not None
+    assert 1 < result.search.epochs < 50

@@ -1,10 +1,11 @@
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from pdnas.errors import UnknownNameError
-from pdnas.registry import Registry, discover, unknown
+from pdnas.registry import Registry, discover, make_callable, unknown
 
 
 @pytest.fixture
@@ -82,3 +83,12 @@ def test_discover_imports_every_module_of_a_package(
     finally:
         for name in [name for name in sys.modules if name.startswith(package.name)]:
             del sys.modules[name]
+
+
+def test_a_package_that_is_called_does_what_its_function_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    package = ModuleType("tried")
+    monkeypatch.setitem(sys.modules, "tried", package)
+    make_callable("tried", "math", "pow")
+    assert package(2, 3) == 8.0  # type: ignore[operator]

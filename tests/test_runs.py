@@ -26,6 +26,7 @@ from pdnas.runs import (
     WEIGHTS,
     AnySettings,
     Control,
+    Difference,
     Record,
     Result,
     RunDirectory,
@@ -105,6 +106,15 @@ def test_an_interval_stays_between_0_and_1() -> None:
 
 def test_a_single_score_has_no_interval() -> None:
     assert Scores.of([0.5]) == Scores(mean=0.5, std=0.0, interval=None, values=(0.5,))
+
+
+def test_a_difference_is_that_of_pairs_with_a_t_interval() -> None:
+    # Mean 2, standard deviation 1; t of two degrees of freedom is 4.302653.
+    ahead = Difference.of([1.0, 2.0, 3.0])
+    half = 4.302653 / math.sqrt(3)
+    assert (ahead.mean, ahead.pairs) == (2.0, 3)
+    assert ahead.interval == pytest.approx((2 - half, 2 + half), abs=1e-5)
+    assert Difference.of([-0.5]) == Difference(mean=-0.5, interval=None, pairs=1)
 
 
 def test_scores_are_shown_in_percent() -> None:

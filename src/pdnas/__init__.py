@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from pdnas.architecture import Architecture, BlockSpec
+    from pdnas.compare import compare
     from pdnas.errors import PdnasError
     from pdnas.models import GraphNetwork
     from pdnas.runs import Result, load_run
@@ -28,6 +29,7 @@ _HOMES = {
     "Recipe": "pdnas.training",
     "Result": "pdnas.runs",
     "SearchSpace": "pdnas.space",
+    "compare": "pdnas.compare",
     "load_run": "pdnas.runs",
     "load_task": "pdnas.tasks",
     "search": "pdnas.tuning",
@@ -44,6 +46,7 @@ __all__ = [
     "Result",
     "SearchSpace",
     "__version__",
+    "compare",
     "load_run",
     "load_task",
     "search",

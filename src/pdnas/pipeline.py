@@ -241,7 +241,8 @@ class Pipeline:
                     "search fewer --blocks and --hidden."
                 )
             searching = step * (strategy.epochs + strategy.refining)
-            if left < searching + trials + tuning + final:
+            # Who trains what it tries has no schedule to fit, and goes on until its time is over.
+            if left < searching + trials + tuning + final and not strategy.trained_epochs:
                 part = min(1.0, SEARCH_SHARE * left / searching)
                 strategy = strategy.lasting(max(1, int(part * strategy.epochs)))
         if job.budget_trials is not None and strategy.trained_epochs:

@@ -3,8 +3,10 @@
 import difflib
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from types import ModuleType
+from typing import Any, Generic, TypeVar
 
 from pdnas.errors import UnknownNameError
 
@@ -63,3 +65,19 @@ def discover(package: str) -> None:
     """Import every module of a package, so that a new file registers itself by lying there."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")
+
+
+def make_callable(package: str, home: str, function: str) -> None:
+    """Let a package be a function too, for those who write ``import pdnas``.
+
+    Args:
+        package: Its name, ``pdnas.search``.
+        home: The module of the function, which is imported when it is called.
+        function: Its name.
+    """
+
+    class Package(ModuleType):
+        def __call__(self, *arguments: Any, **settings: Any) -> Any:
+            return getattr(importlib.import_module(home), function)(*arguments, **settings)
+
+    sys.modules[package].__class__ = Package

@@ -76,8 +76,7 @@ class Scores(Record):
         sample = list(values)
         if splits > 1:
             sample = [statistics.fmean(values[i : i + each]) for i in range(0, len(values), each)]
-        error = statistics.stdev(sample) / math.sqrt(len(sample))
-        half = float(stats.t.ppf(0.975, len(sample) - 1)) * error
+        half = half_width(sample)
         return cls(
             mean=mean,
             std=statistics.stdev(values),
@@ -89,6 +88,35 @@ class Scores(Record):
         """In percent."""
         spread = f" ± {100 * self.std:.2f}" if self.interval else ""
         return f"{100 * self.mean:.2f}{spread}"
+
+
+class Difference(Record):
+    """By how much one is ahead of another, pair by pair: the same split, or the same seed.
+
+    Args:
+        mean: Of the differences.
+        interval: 95 % confidence interval of the mean, Student's t; none for a single pair.
+        pairs: How many there are.
+    """
+
+    mean: float
+    interval: tuple[float, float] | None
+    pairs: int
+
+    @classmethod
+    def of(cls, differences: Sequence[float]) -> "Difference":
+        """Sum up what each pair differs by."""
+        mean, pairs = statistics.fmean(differences), len(differences)
+        if pairs == 1:
+            return cls(mean=mean, interval=None, pairs=pairs)
+        half = half_width(differences)
+        return cls(mean=mean, interval=(mean - half, mean + half), pairs=pairs)
+
+
+def half_width(sample: Sequence[float]) -> float:
+    """Half the width of the 95 % confidence interval of a mean, Student's t."""
+    error = statistics.stdev(sample) / math.sqrt(len(sample))
+    return float(stats.t.ppf(0.975, len(sample) - 1)) * error
 
 
 class SplitRecord(Record):
@@ -282,7 +310,7 @@ class AnySettings(Record):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    command: Literal["train", "search", "tune", "reproduce"]
+    command: Literal["train", "search", "tune", "compare", "reproduce"]
 
 
 class RunDirectory:

@@ -410,6 +410,15 @@ def test_a_table_is_not_resumed(pdnas: Pdnas) -> None:
     )
 
 
+def test_a_comparison_is_not_resumed(pdnas: Pdnas) -> None:
+    Path("mine").mkdir()
+    Path("mine/settings.json").write_text('{"command": "compare"}')
+    assert one_sentence(pdnas("resume", "mine")) == (
+        "'mine' holds a comparison; go on with the command that it is of: pdnas compare TASK "
+        "--output mine."
+    )
+
+
 @pytest.fixture
 def tuned(pdnas: Pdnas, tiny: Path) -> Path:
     """A finished tuning, of no trials: nothing but the final training."""

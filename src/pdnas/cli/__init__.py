@@ -25,6 +25,7 @@ COMMANDS = {
     "search": "find the network that fits a graph, and train it",
     "tune": "tune a network's shape and recipe for a graph",
     "train": "train one architecture over seeds",
+    "compare": "strategies and baselines side by side on one split, one budget",
     "reproduce": "a table of the paper, ours beside theirs",
     "resume": "go on where a run stopped",
     "tasks": "what there is to train on",

@@ -195,3 +195,18 @@ class OutputFlags:
         run.write_json(SETTINGS, settings)
         run.write_json(ENVIRONMENT, environment(device, threads))
         return run
+
+
+@dataclass(frozen=True)
+class FolderFlags:
+    """Where to leave pieces of work, and what to say."""
+
+    output: Annotated[
+        Path | None,
+        tyro.conf.arg(aliases=["-o"], help_behavior_hint="(default: runs/ and what it is of)"),
+    ] = None
+    """the folder to write to"""
+    json: bool = False
+    """print what was written as one line of JSON instead of the table"""
+    quiet: bool = False
+    """no progress and no table"""

@@ -1,14 +1,14 @@
 """``pdnas reproduce``: a table of the paper, ours beside theirs."""
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from pdnas.cli.flags import MANY, DeviceFlags, by_default
+from pdnas.cli.flags import MANY, DeviceFlags, FolderFlags, by_default
+from pdnas.cli.pieces import Lines, stopped
 from pdnas.errors import PdnasError
 from pdnas.reproduce import TABLES, reproduce
 from pdnas.reproduce.base import TASKS, Watcher
@@ -39,17 +39,7 @@ class Command:
     device: DeviceFlags = DeviceFlags()
     data_root: Annotated[Path | None, by_default("PDNAS_DATA")] = None
     """where data sets are looked for before anything is downloaded"""
-    output: Annotated[
-        Path | None,
-        tyro.conf.arg(
-            aliases=["-o"], help_behavior_hint="(default: runs/reproduce-TABLE, -quick if quick)"
-        ),
-    ] = None
-    """the folder to write to"""
-    json: bool = False
-    """print what was written as one line of JSON instead of the table"""
-    quiet: bool = False
-    """no progress and no table"""
+    output: FolderFlags = FolderFlags()
 
     def run(self) -> int:
         """Do the work and show the table."""
@@ -59,7 +49,7 @@ class Command:
         check_workers(self.workers)
         self.device.apply()
         label = f"reproduce-{self.table}" + "-quick" * self.quick
-        folder = self.output or Path("runs") / label
+        folder = self.output.output or Path("runs") / label
         try:
             reproduce(
                 self.table,
@@ -71,28 +61,18 @@ class Command:
                 data_root=self.data_root,
                 searches=self.searches,
                 only=self.only,
-                on_done=Watcher() if self.quiet else _Lines(),
+                on_done=Watcher() if self.output.quiet else Lines(_told),
             )
         except KeyboardInterrupt:
-            print("pdnas: stopped; the same command goes on where it stopped.", file=sys.stderr)
-            return 130
-        if self.json:
+            return stopped()
+        if self.output.json:
             files = sorted(str(path) for path in folder.iterdir() if path.is_file())
             print(json.dumps({"table": self.table, "output": str(folder), "files": files}))
-        elif not self.quiet:
+        elif not self.output.quiet:
             print((folder / "table.md").read_text(encoding="utf-8"))
             print(f"output: {folder} (table.md, picture.svg, runs/)")
         return 0
 
 
-class _Lines(Watcher):
-    """A line for each piece of work that begins, is done or fails."""
-
-    def began(self, key: str) -> None:
-        print(f"{key} begins", file=sys.stderr)
-
-    def done(self, key: str, leg: Leg) -> None:
-        print(f"{key}: validation {Scores.of(leg.val)} %", file=sys.stderr)
-
-    def failed(self, key: str, reason: str) -> None:
-        print(f"{key} failed: {reason}", file=sys.stderr)
+def _told(leg: Leg) -> str:
+    return f"validation {Scores.of(leg.val)} %"

@@ -32,6 +32,11 @@ class Command:
                 f"'{run.path}' holds a table of the paper; go on with the command that it is of: "
                 f"pdnas reproduce TABLE --output {run.path}."
             )
+        if command == "compare":
+            raise RunError(
+                f"'{run.path}' holds a comparison; go on with the command that it is of: pdnas "
+                f"compare TASK --output {run.path}."
+            )
         if command == "tune":
             from pdnas.cli import tune
 

@@ -41,6 +41,7 @@ from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch
 from pdnas.tuning import Tuning, tune
 from pdnas.tuning.local import check_workers
+from pdnas.tuning.pieces import difference
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.study import Row, Study
 from pdnas.tuning.tune import TuningWatcher
@@ -50,9 +51,6 @@ SHOWN = 12
 
 REFRESH = 0.25
 """Seconds between two pictures."""
-
-SHORT = 40
-"""Characters of a value that a sentence has room for."""
 
 SEARCHES = (
     "space",
@@ -227,13 +225,8 @@ class Command:
 
 def _difference(before: TuneSettings, now: TuneSettings) -> str | None:
     """The first setting by which the trials of one do not belong to the other."""
-    for old, new in zip(_decisive(before), _decisive(now), strict=True):
-        for name in {**old, **new}:
-            values = [str(part.get(name)) for part in (old, new)]
-            if old.get(name) != new.get(name):
-                short = max(map(len, values)) <= SHORT
-                return f"{name} was {values[0]} and is {values[1]}" if short else f"another {name}"
-    return None
+    pairs = zip(_decisive(before), _decisive(now), strict=True)
+    return next((other for old, new in pairs if (other := difference(old, new))), None)
 
 
 def _decisive(settings: TuneSettings) -> Iterator[dict[str, Any]]:

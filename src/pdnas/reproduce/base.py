@@ -1,24 +1,26 @@
 """What every table of the paper has: work to do, the paper's figures, a table and a picture."""
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import ValidationError
-
-from pdnas.errors import RunError, first_complaint
+from pdnas.errors import RunError
 from pdnas.registry import Registry
 from pdnas.reproduce.work import Leg, SearchedWork, TableWork, controls
-from pdnas.runs import Record, RunDirectory, Scores
+from pdnas.runs import Record, Scores
 from pdnas.tasks import GraphTask, load_task
-from pdnas.tuning.executor import Done, Failed
 from pdnas.tuning.local import LocalExecutor
+from pdnas.tuning.pieces import Pieces, PieceWatcher, open_folder
 
-RUNS = Path("runs")
 TASKS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 """The citation graphs, and how they are written."""
+
+ANOTHER = (
+    "holds something else: another table, a quick one beside a whole one, or a run; give another "
+    "--output."
+)
+"""Why a folder with other settings is refused."""
 
 
 class Figure(Record):
@@ -64,6 +66,9 @@ class Figure(Record):
 Records = Mapping[str, Leg]
 """What is done, by the key of the work."""
 
+Watcher = PieceWatcher[Leg]
+"""Whoever wants to see a table grow."""
+
 
 class Table(ABC):
     """A table of the paper."""
@@ -105,7 +110,7 @@ def reproduce(
     data_root: str | Path | None = None,
     searches: int = 3,
     only: Sequence[str] = tuple(TASKS),
-    on_done: "Watcher | None" = None,
+    on_done: Watcher | None = None,
 ) -> Table:
     """Do what a table needs and is not done yet, and write the table and the picture.
 
@@ -127,7 +132,8 @@ def reproduce(
             raise RunError(f"The table has no task '{task}'; it has {', '.join(TASKS)}.")
     if not only or len(set(only)) < len(only):
         raise RunError(f"--only has {list(only)}; name at least one task, each of them once.")
-    run = _folder(folder, name, quick=quick)
+    settings = {"command": "reproduce", "table": name, "quick": quick}
+    run = open_folder(folder, settings, lambda _: ANOTHER)
     chosen = [task for task in TASKS if task in only]
     tasks: dict[str, GraphTask] = {
         task: load_task(
@@ -135,65 +141,23 @@ def reproduce(
         )
         for task in chosen
     }
-    done, count = _read(run), 1 if quick else searches
+    pieces, count = Pieces(run, Leg, "table"), 1 if quick else searches
     with (
         run.alone(),
         LocalExecutor(tasks, workers=workers, device=device, threads=threads) as executor,
     ):
-        running: set[str] = set()
-        failures: dict[str, str] = {}
-        checked: set[str] = set()
-        begun: list[tuple[str, TableWork]] = []
-
-        def supply() -> tuple[int, TableWork] | None:
-            for key, work in table.works(done, quick=quick, searches=count).items():
-                if key in done and key not in checked:
-                    _check_same(run, key, work, done[key])
-                    checked.add(key)
-                if work.task in tasks and key not in {*done, *running, *failures}:
-                    running.add(key)
-                    begun.append((key, work))
-                    watcher.began(key)
-                    return len(begun) - 1, work
-            return None
-
-        def finished(event: Done | Failed) -> None:
-            key, work = begun[event.number]
-            running.discard(key)
-            if isinstance(event, Failed):
-                failures[key] = event.reason
-                watcher.failed(key, event.reason)
-                return
-            done[key] = Leg.model_validate({**event.outcome, "work_sha256": work.sha256})
-            checked.add(key)
-            run.write_json(RUNS / f"{key}.json", done[key])
-            watcher.done(key, done[key])
-
-        executor.drive(supply, reported=lambda _: False, finished=finished)
-    if failures:
-        key, reason = next(iter(failures.items()))
-        raise RunError(
-            f"{len(failures)} part(s) of the table failed, the first of them '{key}': {reason}; "
-            "what is done is kept, run the same command again."
+        pieces.finish(
+            lambda done: table.works(done, quick=quick, searches=count),
+            executor,
+            tasks=tasks,
+            watcher=watcher,
         )
+    done = pieces.done
     note = "\n\n**Quick**: a small version of the table, for a look only.\n" if quick else "\n"
     text = table.markdown(done) + note
     (folder / "table.md").write_text(text, encoding="utf-8")
     table.draw(done, folder / "picture.svg")
     return table
-
-
-class Watcher:
-    """Whoever wants to see a table grow overrides these."""
-
-    def began(self, key: str) -> None:
-        """A piece of work begins."""
-
-    def done(self, key: str, leg: Leg) -> None:
-        """A piece of work is done."""
-
-    def failed(self, key: str, reason: str) -> None:
-        """A piece of work failed."""
 
 
 def group(done: Records, task: str, row: str) -> list[Leg]:
@@ -235,47 +199,3 @@ def validation(done: Records, rows: Iterable[str]) -> list[str]:
 
 def _first(split: str) -> int | None:
     return None if split == "public" else 0
-
-
-def _folder(folder: Path, name: str, *, quick: bool) -> RunDirectory:
-    """The folder of a table, new or of the same table."""
-    settings = {"command": "reproduce", "table": name, "quick": quick}
-    place = folder / "settings.json"
-    if place.is_file():
-        if place.read_bytes() != (json.dumps(settings, indent=2) + "\n").encode():
-            raise RunError(
-                f"The folder '{folder}' holds something else: another table, a quick one beside a "
-                "whole one, or a run; give another --output."
-            )
-    else:
-        try:
-            (folder / RUNS).mkdir(parents=True)
-        except OSError as error:
-            raise RunError(
-                f"The folder '{folder}' cannot be made ({error.strerror}); give an --output that "
-                "is not there yet and that you may write to."
-            ) from None
-        RunDirectory(folder).write_json("settings.json", settings)
-    return RunDirectory(folder)
-
-
-def _check_same(run: RunDirectory, key: str, work: TableWork, leg: Leg) -> None:
-    """Refuse what other settings than today's came to."""
-    if leg.work_sha256 != work.sha256:
-        raise RunError(
-            f"'{run.path / RUNS / key}.json' is of other settings than the table has now; delete "
-            "it, and what was built on it, to do it again, or give another --output."
-        )
-
-
-def _read(run: RunDirectory) -> dict[str, Leg]:
-    """What is done already."""
-    done = {}
-    for path in sorted((run.path / RUNS).glob("*.json")):
-        try:
-            done[path.stem] = Leg.model_validate_json(path.read_bytes())
-        except ValidationError as error:
-            raise RunError(
-                f"'{path}' is damaged: {first_complaint(error)}; delete it and run again."
-            ) from None
-    return done

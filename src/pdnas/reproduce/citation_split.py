@@ -3,8 +3,6 @@
 import statistics
 from pathlib import Path
 
-from scipy import stats
-
 from pdnas.job import Job
 from pdnas.models.baselines import Baseline
 from pdnas.models.baselines.jknet import jknet_concat
@@ -20,6 +18,7 @@ from pdnas.reproduce.base import (
 )
 from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import GivenWork, Leg, SearchedWork, TableWork
+from pdnas.runs import Difference
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES
 from pdnas.training import Recipe
@@ -329,16 +328,13 @@ def _margin(done: Records, task: str) -> str:
     }
     best = max(means, key=lambda row: means[row])
     pairs = zip(ours, rivals[best], strict=True)
-    differences = [
-        100 * (statistics.fmean(own.test) - statistics.fmean(other.test)) for own, other in pairs
-    ]
-    mean, half = statistics.fmean(differences), 0.0
-    if len(differences) > 1:
-        error = statistics.stdev(differences) / len(differences) ** 0.5
-        half = float(stats.t.ppf(0.975, len(differences) - 1)) * error
-    place = "ahead of" if mean >= 0 else "behind"
+    ahead = Difference.of(
+        [100 * (statistics.fmean(own.test) - statistics.fmean(other.test)) for own, other in pairs]
+    )
+    place = "ahead of" if ahead.mean >= 0 else "behind"
+    low, high = ahead.interval or (ahead.mean, ahead.mean)
     return (
-        f"{TASKS[task]}: pdnas is {abs(mean):.2f} points {place} {best}, the best of them on test, "
-        f"paired over {len(differences)} splits, 95 % interval of the difference "
-        f"{mean - half:+.2f} to {mean + half:+.2f}.\n"
+        f"{TASKS[task]}: pdnas is {abs(ahead.mean):.2f} points {place} {best}, the best of them on "
+        f"test, paired over {ahead.pairs} splits, 95 % interval of the difference "
+        f"{low:+.2f} to {high:+.2f}.\n"
     )

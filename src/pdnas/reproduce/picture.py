@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-COLORS = ("#0072b2", "#d55e00")
+from pdnas.picture import BLUE, VERMILION, new_figure, save
+
+COLORS = (BLUE, VERMILION)
 """Blue for what others say, vermilion for what was measured here: both kinds of color-blind
 people can tell them apart."""
 
@@ -17,14 +19,8 @@ Dot = tuple[str, float, float]
 
 def dots(panels: Mapping[str, Sequence[Dot]], title: str, path: Path, *, log: bool = False) -> None:
     """A panel of dots with error bars for each task, rows below each other."""
-    # Imported here: it takes a while, and only a finished table needs it.
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
     rows = max(len(panel) for panel in panels.values())
-    figure = Figure(figsize=(4 * len(panels) + 2, 0.35 * rows + 1.5), layout="constrained")
-    FigureCanvasSVG(figure)
+    figure = new_figure(4 * len(panels) + 2, 0.35 * rows + 1.5)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     names = list(dict.fromkeys(name for panel in panels.values() for name, _, _ in panel))
     for place, (ax, (task, panel)) in enumerate(zip(axes, panels.items(), strict=True)):
@@ -42,6 +38,4 @@ def dots(panels: Mapping[str, Sequence[Dot]], title: str, path: Path, *, log: bo
         ax.set_yticks(range(len(names)), names if place == 0 else [""] * len(names))
         ax.grid(axis="x", alpha=0.3)
     figure.suptitle(title)
-    # Text stays text, and the same dots are the same file.
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "pdnas"}):
-        figure.savefig(path, format="svg", metadata={"Date": None})
+    save(figure, path)

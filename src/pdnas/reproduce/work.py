@@ -1,6 +1,5 @@
 """The work that tables are made of: networks found, tuned, trained and tested on one split."""
 
-import hashlib
 import itertools
 import statistics
 import time
@@ -22,7 +21,8 @@ from pdnas.training import Recipe
 from pdnas.training.fit import Fit
 from pdnas.training.seeds import train_once
 from pdnas.tuning.inline import RecipeTuner
-from pdnas.tuning.work import Report, TrainingOutcome, TrainingWork, Work
+from pdnas.tuning.pieces import Piece
+from pdnas.tuning.work import Report, TrainingOutcome, TrainingWork
 
 FIRST_SHARE = 2 / 3
 """The part of a random search's time in which architectures are drawn."""
@@ -76,7 +76,7 @@ class Leg(Record):
     work_sha256: str = ""
 
 
-class TableWork(Work):
+class TableWork(Piece):
     """Work that ends with a tested network.
 
     Args:
@@ -94,11 +94,6 @@ class TableWork(Work):
     trials: int = 0
     patience: int | None = None
     teachers: int = 0
-
-    @property
-    def sha256(self) -> str:
-        """What tells this work from any other: all of its settings that are set to something."""
-        return hashlib.sha256(self.model_dump_json(exclude_none=True).encode()).hexdigest()
 
     def final_seeds(self) -> tuple[int, ...]:
         """None of those that chose anything."""

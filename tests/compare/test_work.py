@@ -1,0 +1,123 @@
+"""A rival with a seed: what it does, and what it must not look at."""
+
+import pickle
+
+import pytest
+
+from pdnas import pipeline
+from pdnas.compare import work as module
+from pdnas.compare.work import Attempt, BaselineWork, StrategyWork
+from pdnas.errors import DivergedError
+from pdnas.job import Job
+from pdnas.models.baselines import BASELINES
+from pdnas.search.pdnas import PRESETS
+from pdnas.search.random import Random
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
+from pdnas.training.fit import read_test
+from pdnas.training.seeds import train
+
+
+def never(epoch: int, val: float) -> bool:
+    return False
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Job:
+    """A search of a moment, without anything beside it."""
+    monkeypatch.setattr(pipeline, "TIMED", 1)
+    return Job(
+        strategy=Random(epochs=2, train_epochs=3),
+        blocks=(1,),
+        hidden=(4,),
+        recipe=Recipe(epochs=3),
+        seed=5,
+        seeds=1,
+        candidates=1,
+        designs="off",
+        controls=(),
+    )
+
+
+def attempt(work: BaselineWork | StrategyWork, task: GraphTask) -> Attempt:
+    return Attempt.model_validate(work.do(task, never))
+
+
+def test_a_baseline_is_one_training_with_its_seed(tiny_task: GraphTask) -> None:
+    recipe, gcn = Recipe(epochs=9), BASELINES["gcn"]
+    came = attempt(BaselineWork(task="task", rival="gcn", seed=3, recipe=recipe), tiny_task)
+    result = train(gcn.architecture, tiny_task, hidden=gcn.hidden, recipe=recipe, seeds=[3])
+    assert (came.val, came.test) == (result.val.mean, result.test.mean)
+    assert (came.parameters, came.hidden) == (result.parameters, gcn.hidden)
+    assert (came.rival, came.seed, came.trainings) == ("gcn", 3, 1)
+    assert (came.architecture, came.recipe) == (None, recipe)
+    assert (came.task, came.split, len(came.split_sha256)) == ("tiny", "own", 64)
+    assert came.environment["device"] == "cpu"
+    vals = [val for _, val in came.curve]
+    assert vals == sorted(set(vals))
+    assert max(vals) >= came.val
+    assert 0 < came.curve[-1][0] <= came.seconds
+
+
+def test_a_baseline_ends_with_its_budget(tiny_task: GraphTask) -> None:
+    recipe = Recipe(epochs=10_000_000, patience=10_000_000)
+    work = BaselineWork(task="task", rival="gcn", seed=0, recipe=recipe, budget_seconds=0.3)
+    came = attempt(work, tiny_task)
+    assert 0.3 < came.seconds < 60, "all epochs would take hours"
+
+
+def test_a_strategy_is_a_search_and_a_training(tiny_task: GraphTask, job: Job) -> None:
+    came = attempt(StrategyWork(task="task", rival="random", seed=5, job=job), tiny_task)
+    assert came.trainings == 2 + 1 + 1, "two in the search, a candidate, the choice"
+    assert came.architecture is not None
+    assert came.architecture in job.space
+    assert came.parameters == came.architecture.parameters(tiny_task, 4)
+    assert came.recipe == job.recipe
+    assert came.curve[-1][1] >= came.val
+    assert came.curve[-1][0] <= came.seconds
+
+
+def test_shared_weights_count_for_nothing(tiny_task: GraphTask, job: Job) -> None:
+    strategy = PRESETS["default"].changed(pool=2, adapted=1, adapt_epochs=1).lasting(3)
+    searched = job.model_copy(update={"strategy": strategy})
+    came = attempt(StrategyWork(task="task", rival="pdnas", seed=5, job=searched), tiny_task)
+    assert came.trainings == 1 + 1
+
+
+def test_the_same_work_comes_to_the_same(tiny_task: GraphTask, job: Job) -> None:
+    work = StrategyWork(task="task", rival="random", seed=5, job=job)
+    one, two = (attempt(work, tiny_task) for _ in range(2))
+    assert (one.architecture, one.val, one.test) == (two.architecture, two.val, two.test)
+    assert [val for _, val in one.curve] == [val for _, val in two.curve]
+
+
+def test_the_test_part_is_read_once(
+    tiny_task: GraphTask, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+
+    def read(*given: object) -> float:
+        reads.append("test")
+        return read_test(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pipeline, "read_test", read)
+    monkeypatch.setattr(module, "read_test", read)
+    attempt(StrategyWork(task="task", rival="random", seed=5, job=job), tiny_task)
+    assert reads == ["test"]
+    attempt(BaselineWork(task="task", rival="gcn", seed=5, recipe=Recipe(epochs=2)), tiny_task)
+    assert reads == ["test"] * 2
+
+
+def test_work_can_be_sent(job: Job) -> None:
+    for work in (
+        StrategyWork(task="task", rival="random", seed=5, job=job),
+        BaselineWork(task="task", rival="gcn", seed=5, recipe=Recipe()),
+    ):
+        assert pickle.loads(pickle.dumps(work)) == work
+        assert len(work.sha256) == 64
+
+
+def test_what_diverges_fails(tiny_task: GraphTask) -> None:
+    work = BaselineWork(task="task", rival="gcn", seed=0, recipe=Recipe(lr=1e30, epochs=9))
+    with pytest.raises(DivergedError):
+        work.do(tiny_task, never)
