@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from pdnas.architecture import Architecture
+from pdnas.errors import UnknownNameError
 from pdnas.search import Candidate, Problem
 from pdnas.search.base import never
 from pdnas.search.random import Random
-from pdnas.search.rated import SHARED_EPOCHS, OneShot, RatedSearch
+from pdnas.search.rated import SHARED_EPOCHS, OneShot, RatedSearch, labeled, labels
 from pdnas.search.rating import HOPELESS_RATING, Rating, SharedRater
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask
@@ -122,3 +123,17 @@ def test_what_was_tried_is_saved_to_the_last_digit(
     other.load(search.tensors())
     assert other.tried == search.tried
     assert all(isinstance(one, Candidate) for one in other.tried)
+
+
+def test_every_label_names_a_strategy_that_has_it() -> None:
+    assert "pdnas" in labels()
+    assert {"random-shared", "evolution-shared", "graphnas-shared", "agnn-shared"} < set(labels())
+    assert [labeled(label).label for label in labels()] == labels()
+    assert labeled("graphnas-shared").epochs == SHARED_EPOCHS
+
+
+def test_an_unknown_label_is_refused_with_the_closest_one() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'graphnas-shared'"):
+        labeled("graphnas-share")
+    with pytest.raises(UnknownNameError, match="pdnas-shared"):
+        labeled("pdnas-shared")

@@ -19,7 +19,7 @@ from pdnas.compare.work import Attempt
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import RESULT
-from pdnas.search import STRATEGIES
+from pdnas.search.rated import labels
 from pdnas.space import SPACES, find_space
 from pdnas.training import RECIPES, find_recipe
 from pdnas.training.device import find_device
@@ -39,7 +39,9 @@ class Command:
     task: TaskFlags = TaskFlags()
     strategies: Annotated[
         tuple[str, ...],
-        tyro.conf.arg(help=f"who searches, the first is held against: {', '.join(STRATEGIES)}"),
+        tyro.conf.arg(
+            help=f"who searches, the others are held against the first: {', '.join(labels())}"
+        ),
     ] = ("pdnas", "random")
     baselines: Annotated[
         tuple[str, ...],

@@ -14,8 +14,9 @@ from pdnas.job import Job, Watcher, make_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import grid
 from pdnas.runs import RESULT, SETTINGS, Record
-from pdnas.search import STRATEGIES, Strategy
+from pdnas.search import Strategy
 from pdnas.search.base import read_strategy
+from pdnas.search.rated import labeled, labels
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe
 from pdnas.training.device import find_device
@@ -30,10 +31,8 @@ TABLE, PICTURE = "table.md", "picture.svg"
 
 
 def named(strategy: Any) -> Any:
-    """A strategy of a name, with its own settings."""
-    if isinstance(strategy, str):
-        return STRATEGIES[strategy].model_validate({"name": strategy})
-    return strategy
+    """A strategy of a label, with its own settings."""
+    return labeled(strategy) if isinstance(strategy, str) else strategy
 
 
 NamedStrategy = Annotated[
@@ -63,14 +62,14 @@ class Comparison(Record):
     @property
     def rivals(self) -> list[str]:
         """Their names, the first strategy first."""
-        return [*(strategy.name for strategy in self.strategies), *self.baselines]
+        return [*(strategy.label for strategy in self.strategies), *self.baselines]
 
     def check(self) -> None:
         """Refuse what makes no sense, before anything is computed."""
         self.job.check()
         if not self.strategies:
             raise SearchError(
-                f"--strategies names none; give at least one of: {', '.join(STRATEGIES)}."
+                f"--strategies names none; give at least one of: {', '.join(labels())}."
             )
         for name in self.baselines:
             BASELINES[name]
@@ -103,8 +102,8 @@ class Comparison(Record):
         works: dict[str, RivalWork] = {}
         for seed in self.job.final_seeds:
             for strategy in self.strategies:
-                works[f"{strategy.name}-{seed}"] = StrategyWork(
-                    task=TASK, rival=strategy.name, seed=seed, job=self.job_of(strategy, seed)
+                works[f"{strategy.label}-{seed}"] = StrategyWork(
+                    task=TASK, rival=strategy.label, seed=seed, job=self.job_of(strategy, seed)
                 )
             for name in self.baselines:
                 works[f"{name}-{seed}"] = BaselineWork(

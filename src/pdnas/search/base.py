@@ -170,6 +170,11 @@ class Strategy(BaseModel, ABC):
             yield self.start(problem)
 
     @property
+    def label(self) -> str:
+        """What tells it from others beside it: its name, or that and what matters most."""
+        return self.name
+
+    @property
     def trained_epochs(self) -> int:
         """Epochs for which each epoch of the search trains an architecture on its own; 0: none."""
         return 0

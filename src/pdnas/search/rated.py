@@ -11,7 +11,17 @@ from torch import Tensor
 
 from pdnas.architecture import Architecture
 from pdnas.models import GraphNetwork
-from pdnas.search.base import Candidate, Search, SearchEpoch, Strategy, above, below, never
+from pdnas.registry import unknown
+from pdnas.search.base import (
+    STRATEGIES,
+    Candidate,
+    Search,
+    SearchEpoch,
+    Strategy,
+    above,
+    below,
+    never,
+)
 from pdnas.search.problem import Problem
 from pdnas.search.rating import Rater, SharedRater, TrainingRater
 from pdnas.search.shared import ranked
@@ -19,6 +29,10 @@ from pdnas.search.shared import ranked
 SHARED_EPOCHS = 400
 """Epochs of a search whose architectures share weights, where nothing else is said: weights that
 all use learn slowly."""
+
+
+SHARED = "-shared"
+"""What the label of a strategy ends with where weights are shared."""
 
 
 class Rated(Strategy):
@@ -38,6 +52,10 @@ class Rated(Strategy):
         if isinstance(values, dict) and values.get("sharing") == "on":
             return {"epochs": SHARED_EPOCHS, **values}
         return values
+
+    @property
+    def label(self) -> str:
+        return self.name + (SHARED if self.sharing == "on" else "")
 
     @abstractmethod
     def rater(self, problem: Problem) -> Rater:
@@ -181,3 +199,19 @@ def _once(rated: list[Candidate]) -> list[Candidate]:
     for candidate in rated:
         found.setdefault(candidate.architecture, candidate)
     return list(found.values())
+
+
+def labels() -> list[str]:
+    """Of all strategies, with shared weights too where that is a choice."""
+    shared = [name + SHARED for name in STRATEGIES if issubclass(STRATEGIES[name], Rated)]
+    return [*STRATEGIES, *shared]
+
+
+def labeled(label: str) -> Strategy:
+    """The strategy of a label, otherwise with its own settings."""
+    if label not in labels():
+        raise unknown("strategy", label, labels())
+    name = label.removesuffix(SHARED)
+    return STRATEGIES[name].model_validate(
+        {"name": name} if name == label else {"name": name, "sharing": "on"}
+    )
