@@ -47,6 +47,11 @@ def verdict_of(*standings: Standing, **about: Any) -> Verdict:
     )
 
 
+def catch(first: list[Attempt], rival: list[Attempt]) -> Catch:
+    curves = [[one.curve for one in attempts] for attempts in (first, rival)]
+    return Catch.of(curves[0], curves[1], [one.val for one in rival])
+
+
 def test_the_first_is_as_good_after_some_seconds(
     first: list[Attempt], attempt_of: MakeAttempt
 ) -> None:
@@ -54,7 +59,7 @@ def test_the_first_is_as_good_after_some_seconds(
         attempt_of("random", 0, (1.0, 0.4), (16.0, 0.6)),
         attempt_of("random", 1, (20.0, 0.65)),
     ]
-    caught = Catch.of(first, rival)
+    caught = catch(first, rival)
     assert caught == Catch(seconds=7.0, rival_seconds=18.0, times=2, seeds=2)
     assert str(caught) == "7.0 s, 0.39 times its 18.0 s"
 
@@ -63,14 +68,14 @@ def test_a_rival_that_is_reached_with_some_seeds_only(
     first: list[Attempt], attempt_of: MakeAttempt
 ) -> None:
     rival = [attempt_of("random", 0, (8.0, 0.6)), attempt_of("random", 1, (8.0, 0.9))]
-    caught = Catch.of(first, rival)
+    caught = catch(first, rival)
     assert caught == Catch(seconds=4.0, rival_seconds=8.0, times=1, seeds=2)
     assert str(caught) == "4.0 s, 0.50 times its 8.0 s (1 of 2 seeds)"
 
 
 def test_a_rival_that_is_never_reached(first: list[Attempt], attempt_of: MakeAttempt) -> None:
     rival = [attempt_of("random", seed, (8.0, 0.9)) for seed in (0, 1)]
-    caught = Catch.of(first, rival)
+    caught = catch(first, rival)
     assert (caught.seconds, caught.times) == (None, 0)
     assert str(caught) == "never"
 

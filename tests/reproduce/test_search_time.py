@@ -9,14 +9,16 @@ import pytest
 from pdnas.job import Job
 from pdnas.reproduce import TABLES, reproduce, search_time
 from pdnas.reproduce.base import TASKS
-from pdnas.reproduce.search_time import CONTROLS, SearchTime
+from pdnas.reproduce.search_time import ARCHITECTURES, CONTROLS, SearchTime
 from pdnas.reproduce.work import Leg, SearchedWork
+from pdnas.search.graphnas import GraphNas
 from pdnas.training import Recipe
 
 MakeLeg = Callable[..., Leg]
 Loads = list[dict[str, Any]]
 
 RANDOM = "random, same cost as pdnas"
+RIVALS = ("", "-graphnas")
 
 
 def cells(text: str, row: str) -> list[list[str]]:
@@ -55,16 +57,35 @@ def test_ours_are_means_over_searches(leg_of: MakeLeg) -> None:
 
 def test_the_default_search_is_timed() -> None:
     works = SearchTime().works({}, quick=False, searches=2)
-    assert list(works) == [f"{task}-{seed}" for seed in (0, 1) for task in TASKS]
-    for work in works.values():
+    keys = [f"{task}-{seed}{rival}" for seed in (0, 1) for task in TASKS for rival in RIVALS]
+    assert list(works) == keys
+    for key, work in works.items():
         assert isinstance(work, SearchedWork)
-        assert work.job == Job()
+        strategy = GraphNas(epochs=ARCHITECTURES) if "graphnas" in key else Job().strategy
+        assert work.job == Job(strategy=strategy)
         assert (work.seeds, work.trials) == (3, 0)
-    assert [work.seed for work in works.values()] == [0] * 3 + [1] * 3
+    assert [work.seed for work in works.values()] == [0] * 6 + [1] * 6
+
+
+def test_it_says_when_the_default_search_was_as_good_as_graphnas(leg_of: MakeLeg) -> None:
+    ours = {
+        f"p{seed}": leg_of("pdnas", 0.5, seed=seed, curve=((4.0 + seed, 0.6), (9.0, 0.8)))
+        for seed in (0, 1)
+    }
+    theirs = {
+        f"g{seed}": leg_of("graphnas", 0.55, seed=seed, curve=((20.0, 0.5), (45.0, 0.7)))
+        for seed in (0, 1)
+    }
+    text = SearchTime().markdown({**ours, **theirs})
+    row = "pdnas was as good as graphnas after"
+    assert cells(text, row) == [["4.5 s, 0.10 times its 45.0 s", "-", "-"]]
+    assert cells(SearchTime().markdown(ours), row) == [["-", "-", "-"]]
 
 
 def test_quick_is_a_short_search() -> None:
-    (work, *_) = SearchTime().works({}, quick=True, searches=1).values()
+    work, rival, *_ = SearchTime().works({}, quick=True, searches=1).values()
+    assert isinstance(rival, SearchedWork)
+    assert rival.job.strategy == GraphNas(epochs=4)
     assert isinstance(work, SearchedWork)
     assert (work.job.strategy.epochs, work.job.recipe) == (20, Recipe(epochs=30))
     assert (work.job.candidates, work.job.mutations, work.seeds) == (2, 0, 2)
@@ -76,7 +97,7 @@ def test_the_table_is_made_of_searches(
     monkeypatch.setattr(search_time, "Job", lambda **_: tiny_job)
     table = reproduce("search-time", tmp_path / "table", quick=True, device="cpu")
     assert isinstance(table, TABLES["search-time"])
-    names = ("", "-random", "-gcn", "-gat")
+    names = ("", "-random", "-gcn", "-gat", "-graphnas")
     files = {path.stem for path in (tmp_path / "table" / "runs").iterdir()}
     assert files == {f"{task}-0{name}" for task in TASKS for name in names}
     assert CONTROLS == ("random", "gcn", "gat")

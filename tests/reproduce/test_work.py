@@ -206,6 +206,8 @@ def test_a_search_is_of_its_space_and_says_what_it_cost(
     assert (found.search_seconds, found.tune_seconds) == (5.0, 0.0)
     assert found.tried >= 1
     assert found.choice_val is not None
+    assert found.curve
+    assert found.curve[-1][1] >= found.choice_val
 
 
 def test_a_search_is_compared_with_random_search_and_given_networks(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pdnas import __version__
-from pdnas.compare.curve import reached
+from pdnas.compare.curve import Point, reached
 from pdnas.compare.work import Attempt
 from pdnas.runs import Difference, Record, Scores
 
@@ -26,11 +26,22 @@ class Catch(Record):
     seeds: int
 
     @classmethod
-    def of(cls, first: Sequence[Attempt], rival: Sequence[Attempt]) -> "Catch":
-        """Compare curves of the same seeds, both sorted by them."""
+    def of(
+        cls,
+        first: Sequence[Sequence[Point]],
+        rival: Sequence[Sequence[Point]],
+        vals: Sequence[float],
+    ) -> "Catch":
+        """Compare curves of the same seeds, in the same order.
+
+        Args:
+            first: Curves of the first strategy.
+            rival: Those of the rival.
+            vals: What the rival came to.
+        """
         pairs = []
-        for ours, theirs in zip(first, rival, strict=True):
-            own, other = reached(ours.curve, theirs.val), reached(theirs.curve, theirs.val)
+        for ours, theirs, val in zip(first, rival, vals, strict=True):
+            own, other = reached(ours, val), reached(theirs, val)
             if own is not None and other is not None:
                 pairs.append((own, other))
         if not pairs:
@@ -88,7 +99,9 @@ class Standing(Record):
         if rival[0].rival != first[0].rival:
             pairs = zip(rival, first, strict=True)
             ahead = [100 * (theirs.val - ours.val) for theirs, ours in pairs]
-            about = {"difference": Difference.of(ahead), "caught": Catch.of(first, rival)}
+            curves = [[one.curve for one in attempts] for attempts in (first, rival)]
+            caught = Catch.of(curves[0], curves[1], [one.val for one in rival])
+            about = {"difference": Difference.of(ahead), "caught": caught}
         return cls.model_validate(
             {
                 "rival": rival[0].rival,

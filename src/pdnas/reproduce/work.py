@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from pdnas.architecture import Architecture
+from pdnas.compare.curve import Curve, CurveWatcher, Point
 from pdnas.errors import DivergedError
 from pdnas.job import Job, Watcher
 from pdnas.models.baselines import BASELINES, Baseline
@@ -51,6 +52,8 @@ class Leg(Record):
         tune_seconds: Time that the tuning of its recipe took.
         train_seconds: Time of the final trainings.
         environment: Where it was computed, and with what.
+        curve: The best validation so far of any network trained on its own, against the seconds of
+            the search; nothing where there was none.
         work_sha256: Fingerprint of the work that it is what came of.
     """
 
@@ -73,6 +76,7 @@ class Leg(Record):
     tune_seconds: float = 0.0
     train_seconds: float
     environment: dict[str, Any]
+    curve: tuple[Point, ...] = ()
     work_sha256: str = ""
 
 
@@ -188,8 +192,8 @@ class SearchedWork(TableWork):
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         task = self.on_split(task)
-        job, began = self.job_on(task), time.monotonic()
-        pipeline = Pipeline(job, task, run=None, watcher=Watcher(), started=began)
+        job, curve = self.job_on(task), Curve(time.monotonic)
+        pipeline = Pipeline(job, task, run=None, watcher=CurveWatcher(curve), started=curve.began)
         chosen = pipeline.choose()
         return self.finish(
             task,
@@ -198,7 +202,8 @@ class SearchedWork(TableWork):
             recipe=job.recipe,
             tried=len({(t.architecture, t.hidden) for t in pipeline.progress.trials}),
             choice_val=pipeline.choice_val,
-            search_seconds=time.monotonic() - began,
+            search_seconds=curve.seconds,
+            curve=tuple(curve.points),
         )
 
 
