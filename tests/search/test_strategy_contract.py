@@ -35,9 +35,23 @@ SETTINGS: dict[str, Strategy] = {
 }
 
 
-@pytest.fixture(params=SETTINGS.values(), ids=list(SETTINGS))
-def strategy(request: pytest.FixtureRequest) -> Strategy:
-    settings: Strategy = request.param
+CASES = {
+    f"{name}-{space}": (settings, SPACES[space])
+    for name, settings in SETTINGS.items()
+    for space in SPACES
+    if name not in SHARING or space == "extended"  # what is shared is the same in both
+}
+
+
+@pytest.fixture(params=CASES.values(), ids=list(CASES))
+def case(request: pytest.FixtureRequest) -> tuple[Strategy, SearchSpace]:
+    given: tuple[Strategy, SearchSpace] = request.param
+    return given
+
+
+@pytest.fixture
+def strategy(case: tuple[Strategy, SearchSpace]) -> Strategy:
+    settings, _ = case
     # A few candidates and short trainings where there are such settings.
     few = {"pool": 5, "adapted": 2, "adapt_epochs": 2, "train_epochs": 3, "inherited_epochs": 2}
     few |= {"population": 3, "tournament": 2}
@@ -45,10 +59,9 @@ def strategy(request: pytest.FixtureRequest) -> Strategy:
     return settings.lasting(EPOCHS).changed(**changes)
 
 
-@pytest.fixture(params=[SPACES[name] for name in SPACES], ids=list(SPACES))
-def space(request: pytest.FixtureRequest) -> SearchSpace:
-    named: SearchSpace = request.param
-    return named
+@pytest.fixture
+def space(case: tuple[Strategy, SearchSpace]) -> SearchSpace:
+    return case[1]
 
 
 def problem(task: GraphTask, space: SearchSpace, **values: Any) -> Problem:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import torch
@@ -73,8 +73,7 @@ class Problem:
         blocks = []
         for number in range(self.num_blocks):
             dims = Dims(*self._widths(number), self.hidden)
-            options = _specs(self.space, dims, last=number == self.num_blocks - 1)
-            blocks.append(min(options, key=lambda entry: entry[1])[0])
+            blocks.append(_smallest(self.space, dims, number == self.num_blocks - 1))
         return Architecture(
             blocks=tuple(blocks), attention_normalization=self.space.attention_normalization
         )
@@ -274,6 +273,12 @@ def _decisive(space: SearchSpace, dims: Dims, *, last: bool) -> frozenset[str]:
     return frozenset(
         slots | {other for slot in slots for kind in ops[slot] for other in kind.depends}
     )
+
+
+@lru_cache(maxsize=1024)
+def _smallest(space: SearchSpace, dims: Dims, last: bool) -> BlockSpec:
+    """A block with as few weights as possible; many problems have blocks of the same sizes."""
+    return min(_specs(space, dims, last=last), key=lambda entry: entry[1])[0]
 
 
 def _specs(space: SearchSpace, dims: Dims, *, last: bool) -> Iterator[tuple[BlockSpec, int]]:
