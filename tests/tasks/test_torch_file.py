@@ -94,6 +94,15 @@ def test_damaged_files_are_one_sentence(tmp_path: Path, content: bytes) -> None:
         read(tmp_path / "a.pt", ReadOptions())
 
 
+def test_a_data_that_lacks_a_part_of_itself_is_damaged(tmp_path: Path, square: Data) -> None:
+    torch.save(square, tmp_path / "a.pt")
+    content = (tmp_path / "a.pt").read_bytes()
+    assert b"_store" in content
+    (tmp_path / "a.pt").write_bytes(content.replace(b"_store", b"xstore"))
+    with pytest.raises(TaskError, match=r"is damaged or not a file of torch.save"):
+        read(tmp_path / "a.pt", ReadOptions())
+
+
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1), byte=st.integers(0, 255), cut=st.booleans())
 def test_any_damage_ends_in_a_source_or_one_sentence(

@@ -38,7 +38,10 @@ def _load(path: Path) -> object:
     known = torch.serialization.get_safe_globals()
     try:
         with torch.serialization.safe_globals([entry for entry in SAFE if entry not in known]):
-            return torch.load(path, map_location="cpu", weights_only=True)
+            data = torch.load(path, map_location="cpu", weights_only=True)
+        if isinstance(data, Data):
+            data.to_dict()  # a damaged one is of the right class, but lacks what it is made of
+        return data
     except OSError:
         raise
     except Exception as error:  # a broken file fails in as many ways as there are bytes
