@@ -54,6 +54,18 @@ def test_a_proposal_differs_from_the_best_in_one_class(
     assert len(changed_classes) >= 4
 
 
+def test_what_changes_nothing_is_decided_again(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with seeded(0):
+        search = Agnn(epochs=60).start(problem)
+    monkeypatch.setattr(search.rater, "rate", lambda *_: Rating(1.0, 1.0, 0.5))
+    for _ in range(60):
+        search.step()
+    best = search.tried[0].architecture
+    assert best not in [one.architecture for one in search.tried[1:]]
+
+
 def test_it_climbs_and_never_goes_back(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     def worth(architecture: Architecture) -> float:
         choices = problem.choices(architecture)

@@ -20,6 +20,9 @@ from pdnas.search.problem import Problem
 from pdnas.search.rated import RatedSearch
 from pdnas.search.rating import Rater, TrainingRater
 
+TRIES = 20
+"""Decisions that are looked at before one is tried that changes nothing."""
+
 GATES = "gates"
 """The class of all shortcuts."""
 
@@ -68,17 +71,24 @@ class AgnnSearch(RatedSearch):
         self._class = ""
 
     def propose(self) -> Architecture:
-        """A random architecture at first, then the best with one class decided anew."""
+        """A random architecture at first, then the best with one class decided anew.
+
+        Decisions that change nothing are made again, but not for ever: a policy may be sure.
+        """
         if self._best is None:
             return self.problem.sample(self.generator)
-        choices = torch.tensor(self.problem.choices(self._best.architecture))
-        names = list(self.classes)
-        openness = torch.stack([self._entropy(name, choices) for name in names])
-        drawn = torch.multinomial(openness.clamp(min=1e-9), 1, generator=self.generator)
-        self._class = names[int(drawn)]
-        choices[self.classes[self._class]] = self.policies[self._class].sample(self.generator)
-        decided = self.problem.made(choices.tolist())
-        return self.problem.shrink_at_random(decided, self.generator)
+        best = self._best.architecture
+        before, names = torch.tensor(self.problem.choices(best)), list(self.classes)
+        openness = torch.stack([self._entropy(name, before) for name in names])
+        for _ in range(TRIES):
+            drawn = torch.multinomial(openness.clamp(min=1e-9), 1, generator=self.generator)
+            self._class, choices = names[int(drawn)], before.clone()
+            choices[self.classes[self._class]] = self.policies[self._class].sample(self.generator)
+            decided = self.problem.made(choices.tolist())
+            fitting = self.problem.shrink_at_random(decided, self.generator)
+            if self.problem.space.plain(fitting) != best:
+                break
+        return fitting
 
     @torch.no_grad()
     def _entropy(self, name: str, choices: Tensor) -> Tensor:
