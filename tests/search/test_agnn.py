@@ -72,14 +72,14 @@ def test_it_climbs_and_never_goes_back(problem: Problem, monkeypatch: pytest.Mon
         return sum(choice == 0 for choice in choices) / len(choices)
 
     with seeded(0):
-        search = Agnn(epochs=200, policy_lr=0.01).start(problem)
+        search = Agnn(epochs=200).start(problem)
         monkeypatch.setattr(search.rater, "rate", lambda one, *_: Rating(1.0, 1.0, worth(one)))
         while not search.is_over:
             search.step()
         assert search._best is not None
         assert search._best.val == max(one.val for one in search.tried)
-    first = search.tried[0].val
-    assert search._best.val >= first + 0.25
+    assert search.tried[0].val < 0.7
+    assert search._best.val > 0.9
 
 
 def test_sharing_means_inherited_weights_and_short_trainings(problem: Problem) -> None:
