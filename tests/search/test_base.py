@@ -249,7 +249,6 @@ def test_settings_with_a_change_differ_in_it_alone() -> None:
         ("graph_summary", True),
         ("pool", 0),
         ("name", "random"),
-        ("epcohs", 3),
     ],
 )
 def test_settings_without_sense_are_one_sentence(field: str, value: Any) -> None:
@@ -259,6 +258,15 @@ def test_settings_without_sense_are_one_sentence(field: str, value: Any) -> None
     assert text.startswith(f"The strategy 'pdnas' cannot be set so: {field}: ")
     assert text.endswith(f", but got {value!r}.")
     assert "\n" not in text
+
+
+def test_an_unknown_setting_is_one_sentence_with_the_known_ones() -> None:
+    with pytest.raises(SearchError) as caught:
+        PRESETS["default"].changed(epcohs=3)
+    known = "epochs, train_steps, weight_lr"
+    assert str(caught.value).startswith(
+        f"The strategy 'pdnas' has no setting 'epcohs'; it has: {known}"
+    )
 
 
 def test_settings_are_frozen() -> None:

@@ -193,11 +193,15 @@ class Strategy(BaseModel, ABC):
         try:
             return type(self).model_validate({**self.model_dump(), **values})
         except ValidationError as error:
-            problem, complaint = error.errors()[0], first_complaint(error)
+            problem = error.errors()[0]
             if problem["type"] == "extra_forbidden":
-                complaint += f"; known are: {', '.join(type(self).model_fields)}"
+                known = [name for name in type(self).model_fields if name != "name"]
+                raise SearchError(
+                    f"The strategy '{self.name}' has no setting '{problem['loc'][0]}'; it has: "
+                    f"{', '.join(known)}."
+                ) from None
             raise SearchError(
-                f"The strategy '{self.name}' cannot be set so: {complaint}, but got "
+                f"The strategy '{self.name}' cannot be set so: {first_complaint(error)}, but got "
                 f"{problem['input']!r}."
             ) from None
 
