@@ -68,7 +68,7 @@ TIMED = pipeline.TIMED
 MEASURING = 2 * (1.0 + 2 * 0.5)
 """Seconds of the slow clock for two epochs of a search and of two trainings."""
 
-RESERVE = pipeline._reserve(0.5)
+RESERVE = pipeline.reserve(0.5)
 """Seconds kept for the end."""
 
 LEAST = MEASURING + pipeline.FEWEST * (1.0 + 0.5) + RESERVE
@@ -1779,6 +1779,23 @@ def test_the_budget_of_trials_is_kept(tiny_task: GraphTask, budget: int, searche
     assert counter.alone == searched
     assert counter.alone + counter.trials <= budget
     assert counter.trials > 0
+
+
+def test_a_budget_of_trials_is_kept_over_a_grid_or_refused(tiny_task: GraphTask) -> None:
+    grid = short(
+        strategy=RIVALS["random"],
+        recipe=Recipe(epochs=2),
+        blocks=(1, 2),
+        hidden=(4, 8),
+        controls=(),
+    )
+    with pytest.raises(SearchError, match=r"too few for 4 search\(es\).* give 5 at least"):
+        search(tiny_task, grid.model_copy(update={"budget_trials": 4}))
+    for budget in (5, 6, 9):
+        counter = Counter()
+        search(tiny_task, grid.model_copy(update={"budget_trials": budget}), watcher=counter)
+        assert counter.alone + counter.trials <= budget
+        assert counter.trials > 0
 
 
 def test_of_shared_weights_the_budget_of_trials_limits_the_candidates_alone(

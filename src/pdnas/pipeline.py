@@ -230,10 +230,10 @@ class Pipeline:
         tuning = whole_training * self._tuner.trainings if job.tune and self._tuner else 0.0
         final = whole_training * job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
         if job.budget_seconds is not None:
-            left = job.budget_seconds - self._elapsed() - _reserve(training)
+            left = job.budget_seconds - self._elapsed() - reserve(training)
             # A search that trains what it tries has epochs enough in a part of one training.
             some = training * len(costs) if strategy.trained_epochs else step
-            least = FEWEST * (some + training) + self._elapsed() + _reserve(training)
+            least = FEWEST * (some + training) + self._elapsed() + reserve(training)
             if left < FEWEST * (some + training):
                 raise SearchError(
                     f"The budget of {job.budget_seconds:g} seconds is too small for this job; the "
@@ -246,8 +246,15 @@ class Pipeline:
                 part = min(1.0, SEARCH_SHARE * left / searching)
                 strategy = strategy.lasting(max(1, int(part * strategy.epochs)))
         if job.budget_trials is not None and strategy.trained_epochs:
-            most = max(1, int(CANDIDATE_SHARE * job.budget_trials / len(costs)))
-            strategy = strategy.lasting(min(strategy.epochs, most))
+            share = int(CANDIDATE_SHARE * job.budget_trials)
+            most = min(max(share, len(costs)), job.budget_trials - 1)
+            if most < len(costs):
+                raise SearchError(
+                    f"--budget-trials is {job.budget_trials}, too few for {len(costs)} search(es) "
+                    f"that train what they try; give {len(costs) + 1} at least, better "
+                    f"{4 * len(costs)}, or search fewer --blocks and --hidden."
+                )
+            strategy = strategy.lasting(min(strategy.epochs, most // len(costs)))
         return Plan(
             epochs=strategy.epochs,
             search_seconds=step * strategy.epochs,
@@ -264,7 +271,7 @@ class Pipeline:
         """Whether a part of the budget is spent; never without a budget."""
         if self.job.budget_seconds is None:
             return False
-        usable = self.job.budget_seconds - _reserve(self.progress.plan.epoch_seconds)
+        usable = self.job.budget_seconds - reserve(self.progress.plan.epoch_seconds)
         return self._elapsed() > share * usable
 
     def _record(self, lines: Sequence[dict[str, Any]], **update: Any) -> None:
@@ -889,7 +896,7 @@ def _seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _reserve(epoch_seconds: float) -> float:
+def reserve(epoch_seconds: float) -> float:
     """Seconds kept for the last epoch, the test, the files and the way out."""
     return 2.0 + 3 * epoch_seconds
 

@@ -601,9 +601,36 @@ def test_strategy_is_how_it_looks(asked: Callable[..., Asked], plain: Run) -> No
 def test_flags_of_other_strategies_are_recorded(asked: Callable[..., Asked], flag: str) -> None:
     value, name = RIVAL_FLAGS[flag]
     field = flag.removeprefix("--").replace("-", "_")
-    before = asked("--strategy", name).job.strategy
-    after = asked("--strategy", name, flag, value).job.strategy
+    beside = ["--sharing", "on"] if flag == "--inherited-epochs" else []
+    before = asked("--strategy", name, *beside).job.strategy
+    after = asked("--strategy", name, *beside, flag, value).job.strategy
     assert str(getattr(after, field)) == value != str(getattr(before, field))
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (
+            ["--strategy", "random", "--pool", "9"],
+            "--pool changes nothing for the strategy 'random' with --sharing off; leave it out, "
+            "or change that.",
+        ),
+        (
+            ["--strategy", "graphnas", "--sharing", "on", "--train-epochs", "9"],
+            "--train-epochs changes nothing for the strategy 'graphnas' with --sharing on; leave "
+            "it out, or change that.",
+        ),
+        (
+            ["--strategy", "agnn", "--inherited-epochs", "9"],
+            "--inherited-epochs changes nothing for the strategy 'agnn' with --sharing off; leave "
+            "it out, or change that.",
+        ),
+    ],
+)
+def test_a_flag_that_changes_nothing_is_refused(
+    refused: Callable[..., str], flags: list[str], sentence: str
+) -> None:
+    assert refused(*flags) == sentence
 
 
 def test_sharing_makes_a_search_longer_unless_epochs_are_given(

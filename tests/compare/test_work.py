@@ -61,9 +61,9 @@ def test_a_baseline_is_one_training_with_its_seed(tiny_task: GraphTask) -> None:
 
 def test_a_baseline_ends_with_its_budget(tiny_task: GraphTask) -> None:
     recipe = Recipe(epochs=10_000_000, patience=10_000_000)
-    work = BaselineWork(task="task", rival="gcn", seed=0, recipe=recipe, budget_seconds=0.3)
+    work = BaselineWork(task="task", rival="gcn", seed=0, recipe=recipe, budget_seconds=2.3)
     came = attempt(work, tiny_task)
-    assert 0.3 < came.seconds < 60, "all epochs would take hours"
+    assert 0.2 < came.seconds <= 2.3, "all epochs would take hours; two seconds are kept"
 
 
 def test_a_strategy_is_a_search_and_a_training(tiny_task: GraphTask, job: Job) -> None:

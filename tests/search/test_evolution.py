@@ -68,3 +68,20 @@ def test_it_climbs(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tournament_larger_than_the_population_is_refused() -> None:
     with pytest.raises(SearchError, match="--tournament is 9, but --population only 3"):
         Evolution().changed(population=3, tournament=9)
+
+
+def test_a_short_search_has_a_small_population() -> None:
+    short = Evolution().lasting(12)
+    assert (short.epochs, short.population, short.tournament) == (12, 4, 4)
+    assert Evolution().lasting(200).population == 20
+
+
+def test_a_search_in_which_nothing_was_bred_says_so(problem: Problem) -> None:
+    search = Evolution(epochs=9, population=3, tournament=2).start(problem)
+    assert search.warnings() == []
+    fill(search, [0.1, 0.2, 0.3])
+    search.epoch = 3
+    (warning,) = search.warnings()
+    assert "ended after 3 architectures" in warning
+    search.epoch = 4
+    assert search.warnings() == []

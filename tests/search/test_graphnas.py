@@ -45,6 +45,7 @@ def test_with_shared_weights_its_policy_proposes_more_in_the_end(problem: Proble
             search.step()
         found = {one.architecture for one in search.candidates(never)}
     assert found > {one.architecture for one in search.tried}
+    assert len(found) <= 6
 
 
 def test_what_is_too_large_is_shrunk_and_learned_as_what_it_became(tiny_task: GraphTask) -> None:

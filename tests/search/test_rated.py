@@ -54,7 +54,7 @@ def begun(
     """A search whose ratings are given."""
     search = Fixed(epochs=len(proposals), train_epochs=2).start(problem)
     search.proposals, values = iter(proposals), iter(vals)
-    monkeypatch.setattr(search.rater, "rate", lambda *_: Rating(1.0, 0.5, next(values)))
+    monkeypatch.setattr(search.rater, "rate", lambda *_: Rating(1.0, 0.5, next(values), alone=True))
     return search
 
 
@@ -137,3 +137,10 @@ def test_an_unknown_label_is_refused_with_the_closest_one() -> None:
         labeled("graphnas-share")
     with pytest.raises(UnknownNameError, match="pdnas-shared"):
         labeled("pdnas-shared")
+
+
+def test_settings_that_change_nothing_are_known() -> None:
+    assert labeled("graphnas").idle == ("weight_lr", "pool")
+    assert labeled("graphnas-shared").idle == ("train_epochs",)
+    assert (labeled("agnn").idle, labeled("agnn-shared").idle) == (("inherited_epochs",), ())
+    assert labeled("pdnas").idle == ()

@@ -6,14 +6,13 @@ import pytest
 import torch
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import DivergedError
+from pdnas.errors import DivergedError, SearchError
 from pdnas.models import GraphNetwork
 from pdnas.search import Problem, rating
 from pdnas.search.base import never
 from pdnas.search.rating import (
     HOPELESS_RATING,
     SEED,
-    Rater,
     SharedRater,
     TrainingRater,
     inherit,
@@ -21,6 +20,7 @@ from pdnas.search.rating import (
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
+from pdnas.training.fit import Epoch, Fit
 from pdnas.training.seeds import train_once
 
 
@@ -75,28 +75,48 @@ def test_the_best_keeps_its_weights_and_others_have_fresh_ones(problem: Problem)
         assert same == (architecture != best)
 
 
-@pytest.mark.parametrize("kind", ["trained", "shared"])
-def test_what_diverges_is_rated_hopeless(
-    problem: Problem, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_diverges_is_rated_hopeless(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     def diverge(*_: Any, **__: Any) -> Any:
         raise DivergedError("The loss is no longer finite.")
 
     monkeypatch.setattr(rating, "train_once", diverge)
-    rater: Rater = TrainingRater(problem, epochs=3)
-    if kind == "shared":
-        rater = SharedRater(problem, 0.01)
-        with torch.no_grad():
-            for weight in rater.shared.supernet.parameters():
-                weight.fill_(torch.nan)
+    rater = TrainingRater(problem, epochs=3)
     assert rater.rate(some(problem), 0, never) == HOPELESS_RATING
+
+
+def test_shared_weights_that_diverge_end_the_search(problem: Problem) -> None:
+    rater = SharedRater(problem, 0.25)
+    with torch.no_grad():
+        for weight in rater.shared.supernet.parameters():
+            weight.fill_(torch.nan)
+    with pytest.raises(SearchError, match=r"at epoch 7 of the search; lower --weight-lr, now 0.25"):
+        rater.rate(some(problem), 7, never)
+
+
+def test_of_equal_validations_the_one_with_the_lower_loss_keeps_its_weights(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([0.9, 0.4, 0.6])
+
+    def fake(architecture: Architecture, *_: Any, **settings: Any) -> Any:
+        settings["on_epoch"](Epoch(0, 1.0, next(losses), 0.5))
+        network = GraphNetwork(architecture, problem.task, 4)
+        return network, Fit(epoch=0, val=0.5, epochs=1, seconds=0.0)
+
+    monkeypatch.setattr(rating, "train_once", fake)
+    rater = TrainingRater(problem, epochs=3)
+    tried = [some(problem, number) for number in range(3)]
+    for architecture in tried:
+        rater.rate(architecture, 0, never)
+    assert problem.made(rater.tensors()["choices"].tolist()) == tried[1]
 
 
 def test_shared_weights_learn_while_they_rate(problem: Problem) -> None:
     rater, architecture = SharedRater(problem, 0.01), some(problem)
-    losses = [rater.rate(architecture, epoch, never).train_loss for epoch in range(15)]
-    assert losses[-1] < losses[0]
-    assert rater.alone is False
+    ratings = [rater.rate(architecture, epoch, never) for epoch in range(15)]
+    assert ratings[-1].train_loss < ratings[0].train_loss
+    assert not any(rated.alone for rated in ratings)
+    assert rater.lasting is False
 
 
 GCN = BlockSpec(attention="gcn", activation="relu")
@@ -155,8 +175,8 @@ def test_later_architectures_inherit_and_are_trained_for_less(
 
     monkeypatch.setattr(rating, "train_once", watched)
     rater = TrainingRater(problem, epochs=9, inherited_epochs=2)
-    for number in range(3):
-        rater.rate(some(problem, number), number, never)
+    ratings = [rater.rate(some(problem, number), number, never) for number in range(3)]
+    assert [rated.alone for rated in ratings] == [True, False, False]
     assert seen == [(9, False), (2, True), (2, True)]
 
 

@@ -143,3 +143,11 @@ def test_candidates_are_ranked_by_the_metric_and_then_by_the_loss(problem: Probl
         (0.5, 0.5),
         (0.5, 1.0),
     ]
+
+
+def test_several_are_rated_while_there_is_time(problem: Problem) -> None:
+    shared, asked = weights(problem), [some(problem, number) for number in range(4)]
+    answers = iter([False, True])
+    rated = shared.rate_all(asked, lambda: next(answers))
+    assert [one.architecture for one in rated] == asked[:2]
+    assert [one.architecture for one in shared.rate_all(asked, lambda: True)] == asked[:1]

@@ -32,8 +32,8 @@ class Command:
     """Why this and not that: strategies and baselines on the same split under the same budget.
 
     A table and a picture show quality against seconds, and what each rival is ahead of the first
-    strategy. The same command with the same --output goes on where it stopped; other rivals and
-    more seeds are added to those that are there.
+    strategy. The same command with the same --output goes on where it stopped; rivals may be added
+    or left out and seeds added, and what is done is not done again. The table has those named.
     """
 
     task: TaskFlags = TaskFlags()

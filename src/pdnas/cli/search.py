@@ -173,7 +173,14 @@ def find_strategy(
         named = kind.model_validate({"name": name, "sharing": changes["sharing"]})
     if epochs is not None:
         named = named.lasting(epochs)
-    return named.changed(**changes)
+    found = named.changed(**changes)
+    for setting in found.idle:
+        if setting in changes:
+            raise SearchError(
+                f"--{setting.replace('_', '-')} changes nothing for the strategy '{name}' with "
+                f"--sharing {changes.get('sharing', 'off')}; leave it out, or change that."
+            )
+    return found
 
 
 def execute(

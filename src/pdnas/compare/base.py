@@ -67,6 +67,13 @@ class Comparison(Record):
     def check(self) -> None:
         """Refuse what makes no sense, before anything is computed."""
         self.job.check()
+        if self.job.tune:
+            raise SearchError(
+                f"A comparison tunes no recipes, but tune is {self.job.tune}; tune one first and "
+                "give it as the shared recipe."
+            )
+        if self.epochs is not None and self.epochs < 1:
+            raise SearchError(f"--epochs is {self.epochs}; give 1 or more.")
         if not self.strategies:
             raise SearchError(
                 f"--strategies names none; give at least one of: {', '.join(labels())}."

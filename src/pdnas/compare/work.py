@@ -9,11 +9,11 @@ from pdnas.architecture import Architecture
 from pdnas.compare.curve import Curve, CurveWatcher, Point
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import Pipeline
+from pdnas.pipeline import Pipeline, reserve
 from pdnas.runs import Record, environment
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
-from pdnas.training.fit import read_test
+from pdnas.training.fit import Epoch, read_test
 from pdnas.training.seeds import train_once
 from pdnas.tuning.pieces import Piece
 from pdnas.tuning.work import Report
@@ -131,6 +131,12 @@ class BaselineWork(RivalWork):
 
     def attempt(self, task: GraphTask, curve: Curve) -> dict[str, Any]:
         baseline, limit = BASELINES[self.rival], self.budget_seconds
+
+        def is_late(epoch: Epoch) -> bool:
+            """With as much kept for the end as a search keeps."""
+            kept = reserve(curve.seconds / (epoch.epoch + 1))
+            return limit is not None and curve.seconds > limit - kept
+
         network, outcome = train_once(
             baseline.design,
             task,
@@ -138,7 +144,7 @@ class BaselineWork(RivalWork):
             recipe=self.recipe,
             seed=self.seed,
             on_epoch=lambda epoch: curve.note(epoch.val),
-            stop=lambda _: limit is not None and curve.seconds > limit,
+            stop=is_late,
         )
         return {
             "val": outcome.val,

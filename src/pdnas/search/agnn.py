@@ -19,6 +19,7 @@ from pdnas.search.policy import Learned, Policy, entropies, something
 from pdnas.search.problem import Problem
 from pdnas.search.rated import RatedSearch
 from pdnas.search.rating import Rater, TrainingRater
+from pdnas.search.shared import ranked
 
 TRIES = 20
 """Decisions that are looked at before one is tried that changes nothing."""
@@ -39,6 +40,10 @@ class Agnn(Learned):
     def rater(self, problem: Problem) -> Rater:
         inherited = self.inherited_epochs if self.sharing == "on" else 0
         return TrainingRater(problem, self.train_epochs, inherited)
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        return () if self.sharing == "on" else ("inherited_epochs",)
 
     @property
     def trained_epochs(self) -> int:
@@ -98,7 +103,7 @@ class AgnnSearch(RatedSearch):
     def learn(self, rated: Candidate) -> dict[str, Any]:
         """Reward the class by what it adds to the best, which is replaced if that is much."""
         best, name = self._best, self._class
-        if best is None or rated.val > best.val:
+        if best is None or (rated.val, -rated.loss) > (best.val, -best.loss):
             self._best = rated
         if best is None or not name:
             return {"class": None}
@@ -113,5 +118,5 @@ class AgnnSearch(RatedSearch):
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         super().load(tensors)
         self.reinforce.load(below("policy/", tensors))
-        self._best = max(self.tried, key=lambda rated: rated.val, default=None)
+        self._best = ranked(self.tried)[0] if self.tried else None
         self._class = ""

@@ -175,6 +175,11 @@ class Strategy(BaseModel, ABC):
         return self.name
 
     @property
+    def idle(self) -> tuple[str, ...]:
+        """Settings that change nothing beside the others."""
+        return ()
+
+    @property
     def trained_epochs(self) -> int:
         """Epochs for which each epoch of the search trains an architecture on its own; 0: none."""
         return 0

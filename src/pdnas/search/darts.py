@@ -190,7 +190,7 @@ class DartsSearch(Search):
         so that the favored one stays first whatever they say of it.
         """
         drawn = self.shared.draw(*self._probs(), self.settings.pool, self._generator, stop)
-        favored, *others = map(self.shared.rate, drawn)
+        favored, *others = self.shared.rate_all(drawn, stop)
         return [favored, *ranked(others)]
 
     def network(self, architecture: Architecture) -> GraphNetwork:

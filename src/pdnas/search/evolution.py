@@ -32,6 +32,12 @@ class Evolution(OneShot):
             )
         return self
 
+    def lasting(self, epochs: int) -> Self:
+        """The population shrinks with it where it is more than a third of all."""
+        population = max(1, min(self.population, epochs // 3))
+        fitting = super().lasting(epochs)
+        return fitting.changed(population=population, tournament=min(self.tournament, population))
+
     def start(self, problem: Problem) -> "EvolutionSearch":
         return EvolutionSearch(problem, self)
 
@@ -49,6 +55,16 @@ class EvolutionSearch(RatedSearch):
     def __init__(self, problem: Problem, settings: Evolution) -> None:
         super().__init__(problem, settings, settings.pool)
         self.settings = settings
+
+    def warnings(self) -> list[str]:
+        """There was no time to breed."""
+        found, size = super().warnings(), self.settings.population
+        if 0 < self.epoch <= size:
+            found.append(
+                f"Nothing was bred: the search ended after {self.epoch} architectures, and the "
+                f"first {size} are random; use a smaller --population or more time."
+            )
+        return found
 
     def propose(self) -> Architecture:
         size = self.settings.population

@@ -5,6 +5,7 @@ accuracy on validation is the reward; with ``sharing`` that is what a pass over 
 makes of weights that all share.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -38,7 +39,7 @@ class GraphNasSearch(RatedSearch):
     """
 
     def __init__(self, problem: Problem, settings: GraphNas) -> None:
-        super().__init__(problem, settings, settings.pool)
+        super().__init__(problem, settings, math.ceil(settings.pool / 2))
         self.settings = settings
         self.policy = Policy([len(problem.options(place)) for place in something(problem)])
         self.reinforce = settings.reinforce([self.policy])
@@ -61,8 +62,8 @@ class GraphNasSearch(RatedSearch):
         return {"entropy": round(float(openness), DIGITS)}
 
     def more(self) -> Iterable[Architecture]:
-        """What the policy would decide now."""
-        for _ in range(self.settings.pool):
+        """What the policy would decide now: half of the pool."""
+        for _ in range(self.settings.pool // 2):
             yield self.problem.space.plain(self.propose())
 
     def tensors(self) -> dict[str, Tensor]:

@@ -350,15 +350,15 @@ class PdnasSearch(Search):
         of both halves take turns.
         """
         probs, gate_probs = self._op_probs().detach(), self.router.probs()
-        count, rate = self.settings.pool, self.shared.rate
+        count, rate = self.settings.pool, self.shared.rate_all
         if self.settings.estimator != "additive":
-            return ranked(map(rate, self._draw(probs, gate_probs, count, stop)))
+            return ranked(rate(self._draw(probs, gate_probs, count, stop), stop))
         blind = self._draw(self._uniform, 0.5 * self.router.possible, count // 2, stop)
         drawn = self._draw(probs, gate_probs, count - count // 2, stop)
-        favored = [rate(architecture) for architecture in drawn]
+        favored = rate(drawn, stop)
         for candidate in favored:
             self._model.observe(self._choices(candidate.architecture), candidate.val, group=1)
-        return _alternate(self._rank(favored), ranked(map(rate, blind)))
+        return _alternate(self._rank(favored), ranked(rate(blind, stop)))
 
     def refine(
         self, candidates: list[Candidate], stop: Callable[[], bool] = never

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -30,6 +30,9 @@ SHARED_EPOCHS = 400
 """Epochs of a search whose architectures share weights, where nothing else is said: weights that
 all use learn slowly."""
 
+
+APART = 2**31
+"""Added to the search's seed for its draws: a random control must not be the first of them."""
 
 SHARED = "-shared"
 """What the label of a strategy ends with where weights are shared."""
@@ -76,6 +79,14 @@ class OneShot(Rated):
         return TrainingRater(problem, self.train_epochs)
 
     @property
+    def idle(self) -> tuple[str, ...]:
+        return ("train_epochs",) if self.sharing == "on" else ("weight_lr", "pool")
+
+    def lasting(self, epochs: int) -> Self:
+        """The pool shrinks or grows by as much."""
+        return self.changed(epochs=epochs, pool=max(1, round(epochs / self.epochs * self.pool)))
+
+    @property
     def trained_epochs(self) -> int:
         return 0 if self.sharing == "on" else self.train_epochs
 
@@ -97,7 +108,7 @@ class RatedSearch(Search):
     def __init__(self, problem: Problem, settings: Rated, pool: int = 1) -> None:
         super().__init__(problem, settings.epochs)
         self.rater = settings.rater(problem)
-        self.generator = torch.Generator().manual_seed(problem.seed)
+        self.generator = torch.Generator().manual_seed(problem.seed + APART)
         self.tried: list[Candidate] = []
         self._pool = pool
 
@@ -116,7 +127,14 @@ class RatedSearch(Search):
         details = {"choices": list(self.problem.choices(architecture)), **self.learn(rated)}
         self.tried.append(rated)
         self.epoch += 1
-        return SearchEpoch(self.epoch - 1, *rating, details, alone=self.rater.alone)
+        return SearchEpoch(
+            epoch=self.epoch - 1,
+            train_loss=rating.train_loss,
+            val_loss=rating.val_loss,
+            val=rating.val,
+            details=details,
+            alone=rating.alone,
+        )
 
     def favored(self) -> Architecture:
         """The best of those that were tried; of the latest where weights are shared."""
@@ -132,23 +150,20 @@ class RatedSearch(Search):
         """
         if not self.tried:
             return [self._again(self.favored())]
-        if self.rater.alone:
+        if self.rater.lasting:
             return _once(ranked(self.tried))
         favored = self.favored()
-        asked = dict.fromkeys([favored, *(one.architecture for one in reversed(self._latest()))])
-        rated: list[Candidate] = []
-        for architecture in [*asked, *self.more()]:
-            if rated and stop():
-                break
-            rated.append(self._again(architecture))
-        return _once(ranked(rated))
+        latest = (one.architecture for one in reversed(self._latest()))
+        asked = dict.fromkeys([favored, *self.more(), *latest])
+        assert isinstance(self.rater, SharedRater)
+        return ranked(self.rater.shared.rate_all(asked, stop))
 
     def more(self) -> Iterable[Architecture]:
         """What else to ask shared weights about in the end."""
         return ()
 
     def _latest(self) -> list[Candidate]:
-        return self.tried if self.rater.alone else self.tried[-self._pool :]
+        return self.tried if self.rater.lasting else self.tried[-self._pool :]
 
     def _again(self, architecture: Architecture) -> Candidate:
         if isinstance(self.rater, SharedRater):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pdnas.architecture import Architecture
-from pdnas.errors import DivergedError
+from pdnas.errors import DivergedError, SearchError
 from pdnas.models import GraphNetwork, Network
 from pdnas.search.base import above, below
 from pdnas.search.problem import Problem
@@ -28,12 +28,17 @@ class Rating(NamedTuple):
         train_loss: Its loss on the training part.
         val_loss: Its loss on validation.
         val: The task's metric there.
+        alone: Whether it was trained on its own, from fresh weights.
     """
 
     train_loss: float
     val_loss: float
     val: float
+    alone: bool = False
 
+
+WORST = (-1.0, -math.inf)
+"""The score of no architecture: validation, and the loss below zero."""
 
 HOPELESS_RATING = Rating(HOPELESS, HOPELESS, 0.0)
 """Of an architecture whose losses are no numbers."""
@@ -42,8 +47,8 @@ HOPELESS_RATING = Rating(HOPELESS, HOPELESS, 0.0)
 class Rater(ABC):
     """Whoever rates architectures, one after the other."""
 
-    alone: ClassVar[bool]
-    """Whether what it says is what an architecture comes to on its own."""
+    lasting: ClassVar[bool]
+    """Whether what it said of an architecture still holds when others were rated since."""
 
     @abstractmethod
     def rate(self, architecture: Architecture, epoch: int, stop: Callable[[], bool]) -> Rating:
@@ -76,17 +81,20 @@ class SharedRater(Rater):
         lr: Learning rate of the weights.
     """
 
-    alone = False
+    lasting = False
 
     def __init__(self, problem: Problem, lr: float) -> None:
-        self.shared = SharedWeights(problem, lr)
+        self.shared, self._lr = SharedWeights(problem, lr), lr
 
     def rate(self, architecture: Architecture, epoch: int, stop: Callable[[], bool]) -> Rating:  # noqa: ARG002
         network = self.shared.network(architecture)
         train_loss = self.shared.step(network, epoch)
         figures = torch.stack([train_loss, *self.shared.judge(network)]).tolist()
         if not math.isfinite(sum(figures)):
-            return HOPELESS_RATING
+            raise SearchError(
+                f"The loss is no longer finite at epoch {epoch} of the search; lower --weight-lr, "
+                f"now {self._lr:g}."
+            )
         return Rating(*(round(figure, DIGITS) for figure in figures))
 
     def network(self, architecture: Architecture) -> GraphNetwork:
@@ -112,7 +120,7 @@ class TrainingRater(Rater):
         inherited_epochs: Of one with inherited weights; 0: nothing is inherited.
     """
 
-    alone = True
+    lasting = True
 
     def __init__(self, problem: Problem, epochs: int, inherited_epochs: int = 0) -> None:
         self.problem = problem
@@ -120,7 +128,7 @@ class TrainingRater(Rater):
         self.inherited_epochs = inherited_epochs
         self._seed = problem.seed + SEED
         self._best: Architecture | None = None
-        self._best_val = -1.0
+        self._best_score = WORST
         self._weights: dict[str, Tensor] = {}
 
     def rate(self, architecture: Architecture, epoch: int, stop: Callable[[], bool]) -> Rating:  # noqa: ARG002
@@ -143,12 +151,13 @@ class TrainingRater(Rater):
         except DivergedError:
             return HOPELESS_RATING
         chosen = seen[outcome.epoch]
-        if chosen.val > self._best_val:
-            self._best, self._best_val = architecture, chosen.val
+        score = chosen.val, -chosen.val_loss
+        if score > self._best_score:
+            self._best, self._best_score = architecture, score
             self._weights = {
                 name: weight.detach().clone() for name, weight in network.state_dict().items()
             }
-        return Rating(chosen.train_loss, chosen.val_loss, chosen.val)
+        return Rating(chosen.train_loss, chosen.val_loss, chosen.val, alone=not inherits)
 
     def _inherit(self, network: Network) -> None:
         assert self._best is not None
@@ -169,17 +178,18 @@ class TrainingRater(Rater):
         if self._best is not None:
             choices = self.problem.choices(self._best)
             tensors["choices"] = torch.tensor(choices, dtype=torch.long)
-            tensors["val"] = torch.tensor(self._best_val, dtype=torch.float64)
+            tensors["score"] = torch.tensor(self._best_score, dtype=torch.float64)
         return tensors
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        self._best, self._best_val = None, -1.0
+        self._best, self._best_score = None, WORST
         self._seed = int(tensors["seed"])
         self._weights = below("weights/", tensors)
-        if "val" in tensors:
+        if "score" in tensors:
             made = self.problem.made(tensors["choices"].tolist())
             self._best = self.problem.space.plain(made)
-            self._best_val = float(tensors["val"])
+            val, minus_loss = tensors["score"].tolist()
+            self._best_score = val, minus_loss
 
 
 @torch.no_grad()

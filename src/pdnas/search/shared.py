@@ -175,6 +175,17 @@ class SharedWeights:
             architecture=architecture, val=round(val, DIGITS), loss=round(value, DIGITS)
         )
 
+    def rate_all(
+        self, architectures: Iterable[Architecture], stop: Callable[[], bool]
+    ) -> list[Candidate]:
+        """What they say of several: of the first, and of others while there is time."""
+        rated: list[Candidate] = []
+        for architecture in architectures:
+            if rated and stop():
+                break
+            rated.append(self.rate(architecture))
+        return rated
+
     def adapt(self, architecture: Architecture, epochs: int) -> Candidate:
         """What a few epochs of training make of the shared weights, which stay as they are."""
         network, task = self.network(architecture), self.problem.task

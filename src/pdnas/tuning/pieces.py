@@ -128,7 +128,8 @@ class Pieces(Generic[R]):
             key, reason = next(iter(failures.items()))
             raise RunError(
                 f"{len(failures)} part(s) of the {self._whole} failed, the first of them '{key}': "
-                f"{reason}; what is done is kept, run the same command again."
+                f"{reason}; what is done is kept: run the same command again, or leave out what "
+                "always fails."
             )
 
     def _check_same(self, key: str, work: Piece) -> None:
