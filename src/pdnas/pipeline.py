@@ -34,7 +34,8 @@ from pdnas.runs import (
     SearchReport,
     Trial,
 )
-from pdnas.search import Candidate, Problem, Search, SearchEpoch
+from pdnas.search import Problem, Search, SearchEpoch
+from pdnas.search.shared import once
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.batching import Batches
@@ -319,7 +320,7 @@ class Pipeline:
                 num_blocks=problem.num_blocks,
                 hidden=problem.hidden,
                 epochs=search.epoch,
-                candidates=tuple(_once(candidates)[: self.job.candidates]),
+                candidates=tuple(once(candidates)[: self.job.candidates]),
                 warnings=tuple(search.warnings()),
                 seconds=before + found - began,
                 refine_seconds=time.monotonic() - found,
@@ -899,11 +900,6 @@ def _seconds(action: Callable[[], object]) -> float:
 def reserve(epoch_seconds: float) -> float:
     """Seconds kept for the last epoch, the test, the files and the way out."""
     return 2.0 + 3 * epoch_seconds
-
-
-def _once(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates without those that stand there twice."""
-    return list({entry.architecture: entry for entry in reversed(candidates)}.values())[::-1]
 
 
 def _line(epoch: SearchEpoch) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from pdnas.architecture import Architecture
 from pdnas.search import Candidate, Problem
-from pdnas.search.shared import HOPELESS, SharedWeights, per_mille, per_mille_of_ops, ranked
+from pdnas.search.shared import HOPELESS, SharedWeights, once, per_mille, per_mille_of_ops, ranked
 from pdnas.space import SPACES
 from pdnas.supernet import candidate_mask
 from pdnas.tasks import GraphTask
@@ -151,3 +151,12 @@ def test_several_are_rated_while_there_is_time(problem: Problem) -> None:
     rated = shared.rate_all(asked, lambda: next(answers))
     assert [one.architecture for one in rated] == asked[:2]
     assert [one.architecture for one in shared.rate_all(asked, lambda: True)] == asked[:1]
+
+
+def test_every_architecture_stands_once_where_it_is_first(problem: Problem) -> None:
+    first, second = some(problem, 0), some(problem, 1)
+    rated = [
+        Candidate(architecture=architecture, val=val, loss=1.0)
+        for architecture, val in [(first, 0.3), (second, 0.9), (first, 0.7)]
+    ]
+    assert once(rated) == rated[:2]

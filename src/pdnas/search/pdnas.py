@@ -34,6 +34,7 @@ from pdnas.search.shared import (
     Judged,
     SharedWeights,
     fitting_gates,
+    once,
     per_mille,
     per_mille_of_ops,
     ranked,
@@ -438,8 +439,5 @@ class PdnasSearch(Search):
 
 def _alternate(*ranked: list[Candidate]) -> list[Candidate]:
     """The first of each list, then the second of each, and so on; every architecture once."""
-    mixed: dict[Architecture, Candidate] = {}
-    for entry in itertools.chain.from_iterable(itertools.zip_longest(*ranked)):
-        if entry is not None:
-            mixed.setdefault(entry.architecture, entry)
-    return list(mixed.values())
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*ranked))
+    return once(entry for entry in turns if entry is not None)

@@ -24,7 +24,7 @@ from pdnas.search.base import (
 )
 from pdnas.search.problem import Problem
 from pdnas.search.rating import Rater, SharedRater, TrainingRater
-from pdnas.search.shared import ranked
+from pdnas.search.shared import once, ranked
 
 SHARED_EPOCHS = 400
 """Epochs of a search whose architectures share weights, where nothing else is said: weights that
@@ -151,7 +151,7 @@ class RatedSearch(Search):
         if not self.tried:
             return [self._again(self.favored())]
         if self.rater.lasting:
-            return _once(ranked(self.tried))
+            return once(ranked(self.tried))
         favored = self.favored()
         latest = (one.architecture for one in reversed(self._latest()))
         asked = dict.fromkeys([favored, *self.more(), *latest])
@@ -206,14 +206,6 @@ class RatedSearch(Search):
             )
             for choices, (val, loss) in pairs
         ]
-
-
-def _once(rated: list[Candidate]) -> list[Candidate]:
-    """Every architecture once, where it stands first."""
-    found: dict[Architecture, Candidate] = {}
-    for candidate in rated:
-        found.setdefault(candidate.architecture, candidate)
-    return list(found.values())
 
 
 def labels() -> list[str]:

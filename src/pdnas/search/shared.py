@@ -242,3 +242,11 @@ def per_mille_of_ops(op_probs: Tensor, mask: Tensor) -> list[list[list[int]]]:
         [row[:count] for row, count in zip(*block, strict=True)]
         for block in zip(per_mille(op_probs), mask.sum(dim=-1).tolist(), strict=True)
     ]
+
+
+def once(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Every architecture once, where it stands first."""
+    found: dict[Architecture, Candidate] = {}
+    for candidate in candidates:
+        found.setdefault(candidate.architecture, candidate)
+    return list(found.values())
