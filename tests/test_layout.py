@@ -20,6 +20,7 @@ ORDER = (
     {"supernet", "training"},
     {"search"},
     {"job", "race"},
+    {"contest"},
     {"pipeline"},
     {"tuning"},
     {"compare"},

@@ -18,6 +18,7 @@ import torch
 import pdnas
 from pdnas import pipeline, race
 from pdnas.architecture import Architecture, BlockSpec
+from pdnas.contest import TELLING, trained
 from pdnas.errors import DivergedError, PdnasError, RunError, SearchError, UnknownNameError
 from pdnas.job import Job, Plan, Progress, Tuner, Watcher, make_job
 from pdnas.models import GraphNetwork, Network
@@ -613,6 +614,56 @@ def test_a_mutation_differs_in_one_choice_from_the_best_so_far(
         assert trial.architecture in job.space
         plain = job.space.plain(best.architecture)
         assert changed_choices(job.space, plain, trial.architecture) == 1
+
+
+ROOM = 60.0
+"""Seconds of the slow clock for many changes of the candidates of a short job."""
+
+
+def test_the_rest_of_a_budget_is_spent_on_changes_of_the_best(
+    tiny_task: GraphTask, clock: Clock
+) -> None:
+    job = short(mutations=0, seeds=1, controls=(), budget_seconds=ROOM)
+    began = clock.now
+    result = search(tiny_task, job)
+    assert 0.8 * ROOM < clock.now - began <= ROOM
+    assert result.search is not None
+    assert result.search.stopped is None
+    networks = trained(result.search.trials)
+    assert len(networks) > 12
+    assert result.architecture in [own[0].architecture for own in networks if len(own) == TELLING]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"budget_seconds": None},
+        {"strategy": SHORT["strategy"].changed(climb="off")},
+        {"strategy": STRATEGIES["random"].model_validate({"name": "random", "epochs": 2})},
+        {"recipe": Recipe(epochs=30, patience=1), "seeds": 4},  # it may not end early in the end
+    ],
+    ids=["no budget", "not asked for", "another strategy", "no time"],
+)
+def test_no_change_is_trained_that_nobody_asked_for(
+    tiny_task: GraphTask, clock: Clock, changes: dict[str, Any]
+) -> None:
+    given = {"mutations": 0, "seeds": 1, "controls": (), "budget_seconds": ROOM, **changes}
+    result = search(tiny_task, short(**given))
+    assert result.search is not None
+    assert len({trial.architecture for trial in result.search.trials}) <= 2
+
+
+def test_who_trains_what_it_tries_has_the_time_that_the_rest_does_not_need(
+    tiny_task: GraphTask, clock: Clock
+) -> None:
+    endless = STRATEGIES["random"].model_validate({"name": "random", "epochs": 9999})
+    job = lean(strategy=endless, recipe=Recipe(epochs=2), budget_seconds=ROOM)
+    began = clock.now
+    result = search(tiny_task, job)
+    assert 0.8 * ROOM < clock.now - began <= ROOM
+    assert result.search is not None
+    assert result.search.stopped is None
+    assert result.search.epochs > 40
 
 
 def test_a_mutation_may_be_the_network_found(

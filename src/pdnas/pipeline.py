@@ -14,11 +14,20 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from pdnas.architecture import Architecture
+from pdnas.contest import (
+    CLIMBERS,
+    FINALISTS,
+    Contest,
+    Entry,
+    best_of,
+    designs,
+    problem_of,
+)
 from pdnas.errors import DivergedError, RunError, SearchError
 from pdnas.job import Cell, Job, Mark, Plan, Progress, Tuner, Watcher, make_job
 from pdnas.models import Design, GraphNetwork
-from pdnas.models.baselines import BASELINES, block_designs
-from pdnas.race import KEEP_UP, RUNGS, Race
+from pdnas.models.baselines import BASELINES
+from pdnas.race import KEEP_UP, RUNGS
 from pdnas.runs import (
     ARCHITECTURE,
     FOLDER,
@@ -44,24 +53,18 @@ from pdnas.training.epochs import evaluate
 from pdnas.training.fit import DIGITS, Epoch, Fit, read_test
 from pdnas.training.seeds import Training, sum_up, train_once
 
-FINALISTS = 3
-"""Candidates that are trained again, beside incumbents: one training is a matter of luck."""
-
-TELLING = 3
-"""Trainings of each from which their spread tells how far a mean can be trusted."""
-
 SEARCH_SHARE, CANDIDATE_SHARE, TUNE_SHARE = 0.45, 0.75, 0.9
 """Parts of a budget after which the search, the candidates' trainings and the tuning end; of a
 budget of trials, a search that trains what it tries may use the second."""
+
+LONGEST_SEARCH, LONGEST_CANDIDATES = 0.9, 0.95
+"""What the first two become at most where little is to be done afterwards."""
 
 TIMED = 5
 """Steps from which costs are estimated."""
 
 FEWEST = 10
 """Epochs without which neither a search nor a training is worth its name."""
-
-CHANGES = 100
-"""Changes of a candidate that are looked at before it is said that all were tried."""
 
 CHECKPOINT_SHARE = 0.02
 """The part of a search's time that its checkpoints may take."""
@@ -226,7 +229,7 @@ class Pipeline:
         raced = job.candidates * len(costs) + job.mutations
         first = min(raced, KEEP_UP)  # these have nobody to fall behind
         again = (FINALISTS + len(job.incumbents)) * job.repeats
-        trials = whole_training * (first + len(self._designs()) + again)
+        trials = whole_training * (first + len(designs(job, self._problems)) + again)
         trials += training * (raced - first) * math.ceil(RUNGS[-1] * job.recipe.epochs)
         tuning = whole_training * self._tuner.trainings if job.tune and self._tuner else 0.0
         final = whole_training * job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
@@ -275,6 +278,33 @@ class Pipeline:
         usable = self.job.budget_seconds - reserve(self.progress.plan.epoch_seconds)
         return self._elapsed() > share * usable
 
+    def _share(self, least: float, most: float, *parts: float) -> float:
+        """A part of the budget that leaves room for what comes later, within two limits.
+
+        Args:
+            least: It is no less.
+            most: It is no more.
+            parts: Seconds that what comes later is estimated to take.
+        """
+        if self.job.budget_seconds is None:
+            return most
+        usable = self.job.budget_seconds - reserve(self.progress.plan.epoch_seconds)
+        return max(least, min(most, 1 - sum(parts) / usable))
+
+    def _search_share(self) -> float:
+        """The part of a budget after which the searches end."""
+        plan = self.progress.plan
+        if not self.job.strategy.trained_epochs:
+            return SEARCH_SHARE
+        later = plan.candidate_seconds, plan.tune_seconds, plan.final_seconds
+        return self._share(SEARCH_SHARE, LONGEST_SEARCH, *later)
+
+    def _candidate_share(self) -> float:
+        """The part of a budget after which the choice is made."""
+        if self.job.tune:
+            return CANDIDATE_SHARE
+        return self._share(CANDIDATE_SHARE, LONGEST_CANDIDATES, self.progress.plan.final_seconds)
+
     def _record(self, lines: Sequence[dict[str, Any]], **update: Any) -> None:
         """Write down what is finished: first its history, then the fact."""
         length = self.progress.history_bytes
@@ -290,7 +320,7 @@ class Pipeline:
         """Search one cell of the grid, from its last checkpoint if there is one."""
         problem = self._problems[number]
         strategy = self.job.strategy.lasting(self.progress.plan.epochs)
-        share = SEARCH_SHARE * (number + 1) / len(self._problems)
+        share = self._search_share() * (number + 1) / len(self._problems)
         with strategy.begin(problem) as search:
             self._live = search
             before = self._restore(search, number)
@@ -365,10 +395,16 @@ class Pipeline:
         What people have designed is trained to the end, and changes of the best of all these for a
         quarter at least. The best are then trained again.
         """
-        while not self.progress.finals and (following := self._following()) is not None:
-            if self.progress.trials and (self._is_late(CANDIDATE_SHARE) or self._is_tried_out()):
+        contest = Contest(self.job, self._problems, self.progress.cells)
+        share = self._candidate_share()
+        while not self.progress.finals:
+            trials = self.progress.trials
+            if trials and (self._is_late(share) or self._is_tried_out()):
                 return
-            self._try(*following)
+            entry = contest.following(trials, has_time=self._has_time_to_climb())
+            if entry is None:
+                return
+            self._try(entry)
 
     def _is_tried_out(self) -> bool:
         """Whether the budget of trials is spent: in the searches, and on candidates."""
@@ -379,91 +415,16 @@ class Pipeline:
             searched = sum(cell.epochs for cell in self.progress.cells)
         return searched + len(self.progress.trials) >= self.job.budget_trials
 
-    def _following(self) -> "tuple[Architecture, int, float | None, int, Race] | None":
-        """What to train next: architecture, hidden size, estimate, seed and race; none: enough."""
-        job, epochs, queue = self.job, self.job.recipe.epochs, self._queue()
-        first = [trial for trial in self.progress.trials if trial.seed == job.trial_seed]
-        others = [trial.rungs for trial in first]
-        if len(first) < len(queue):
-            architecture, hidden, estimate = queue[len(first)]
-            race = Race(others, epochs, grace=len(RUNGS) if estimate is None else 0)
-            return architecture, hidden, estimate, job.trial_seed, race
-        leaders = sorted(first, key=lambda trial: -trial.val)
-        repeated = len(self.progress.trials) - len(first)
-        if len(first) < len(queue) + job.mutations and not repeated:
-            changed = self._change(leaders[0])
-            if changed is not None:
-                race = Race(others, epochs, grace=len(RUNGS) - 1)
-                return changed, leaders[0].hidden, None, job.trial_seed, race
-        incumbents = {job.space.plain(architecture) for architecture in job.incumbents}
-        finalists = [
-            trial
-            for rank, trial in enumerate(leaders)
-            if rank < FINALISTS or trial.architecture in incumbents
-        ]
-        if len(first) == 1 or repeated == job.repeats * len(finalists):
-            return None
-        again, seed = finalists[repeated % len(finalists)], 1 + repeated // len(finalists)
-        estimate = again.shared_val
-        return again.architecture, again.hidden, estimate, job.trial_seed + seed, Race([], epochs)
+    def _has_time_to_climb(self) -> bool:
+        """Whether the strategy climbs and a budget leaves time for that."""
+        trials, plan = self.progress.trials, self.progress.plan
+        if self.job.budget_seconds is None or not self.job.strategy.climbs or not trials:
+            return False
+        again = CLIMBERS * statistics.fmean(trial.seconds for trial in trials)
+        share = self._share(0.0, LONGEST_SEARCH, again, plan.tune_seconds, plan.final_seconds)
+        return not self._is_late(share)
 
-    def _change(self, trial: Trial) -> Architecture | None:
-        """An architecture that differs in one choice and was not tried; none if none is found."""
-        tried = {(other.architecture, other.hidden) for other in self.progress.trials}
-        generator = torch.Generator().manual_seed(self.job.seed + len(self.progress.trials))
-        problem = self._problem(trial)
-        for _ in range(CHANGES):
-            changed = problem.neighbor(trial.architecture, generator)
-            if (changed, trial.hidden) not in tried:
-                return changed
-        return None
-
-    def _problem(self, trial: Trial) -> Problem:
-        """The cell of the grid that a trial is of."""
-        shape = trial.architecture.num_blocks, trial.hidden
-        return next(p for p in self._problems if (p.num_blocks, p.hidden) == shape)
-
-    def _queue(self) -> list[tuple[Architecture, int, float | None]]:
-        """What is trained at first, with its hidden size and what the search says of it.
-
-        The first candidate of each search, then the second of each, and so on; then what people
-        have designed within the space.
-        """
-        ranked = [
-            (rank, number, cell, candidate)
-            for number, cell in enumerate(self.progress.cells)
-            for rank, candidate in enumerate(cell.candidates)
-        ]
-        ranked.sort(key=lambda entry: entry[:2])
-        queue: dict[tuple[Architecture, int], float | None] = {
-            (candidate.architecture, cell.hidden): candidate.val for _, _, cell, candidate in ranked
-        }
-        for design in self._designs():
-            queue.setdefault(design, None)
-        return [(*what, estimate) for what, estimate in queue.items()]
-
-    def _designs(self) -> list[tuple[Architecture, int]]:
-        """What there was before: members of the space, of a depth that is searched, that fit."""
-        space, known = self.job.space, list(self.job.incumbents)
-        if self.job.designs == "on":
-            known += block_designs()
-        return [
-            (architecture, problem.hidden)
-            for problem in self._problems
-            for architecture in dict.fromkeys(space.plain(one) for one in known)
-            if architecture in space
-            and architecture.num_blocks == problem.num_blocks
-            and problem.fits(architecture)
-        ]
-
-    def _try(
-        self,
-        architecture: Architecture,
-        hidden: int,
-        estimate: float | None,
-        seed: int,
-        race: "Race",
-    ) -> None:
+    def _try(self, entry: Entry) -> None:
         """Train a candidate, and write down what came of it, unless the time ran out over it."""
         number = len(self.progress.trials)
         lines: list[dict[str, Any]] = []
@@ -475,16 +436,16 @@ class Pipeline:
 
         def stop(epoch: Epoch) -> bool:
             nonlocal is_late
-            is_late = self._is_late(CANDIDATE_SHARE)
-            return race.falls_behind(epoch) or is_late
+            is_late = self._is_late(self._candidate_share())
+            return entry.race.falls_behind(epoch) or is_late
 
         try:
             network, outcome = train_once(
-                architecture,
+                entry.architecture,
                 self.task,
-                hidden=hidden,
+                hidden=entry.hidden,
                 recipe=brief(self.job.recipe),
-                seed=seed,
+                seed=entry.seed,
                 on_epoch=watch,
                 stop=stop,
             )
@@ -494,11 +455,11 @@ class Pipeline:
         if is_late and self.progress.trials:
             return  # a training cut short does not belong into a mean
         trial = Trial(
-            architecture=architecture,
-            hidden=hidden,
-            seed=seed,
-            shared_val=estimate,
-            rungs=race.rungs,
+            architecture=entry.architecture,
+            hidden=entry.hidden,
+            seed=entry.seed,
+            shared_val=entry.estimate,
+            rungs=entry.race.rungs,
             **asdict(outcome),
         )
         best = max((other.val for other in self.progress.trials), default=-1.0)
@@ -622,7 +583,7 @@ class Pipeline:
 
     def _controls(self) -> dict[str, Design]:
         """A random architecture of the chosen shape, and the baselines."""
-        problem = self._problem(self.chosen)
+        problem = problem_of(self.chosen, self._problems)
         generator = torch.Generator().manual_seed(self.job.seed)
         return {
             name: problem.sample(generator) if name == "random" else BASELINES[name].design
@@ -821,40 +782,6 @@ def _check_incumbents(job: Job, problems: Sequence[Problem]) -> None:
                 f"--max-parameters is {job.max_parameters:,}; raise it, lower --hidden, or leave "
                 "the incumbent out."
             )
-
-
-def best_of(trials: Sequence[Trial], task: GraphTask) -> Trial:
-    """Of the networks that were trained again the first trial of that with the best mean.
-
-    Where each was trained often enough to tell, it is the smallest within one standard error of
-    the best: it may well be as good, and depends on fewer weights (Breiman et al., Classification
-    and Regression Trees, 1984).
-
-    Args:
-        trials: All trainings of all networks.
-        task: What they are for.
-    """
-    trained: dict[tuple[Architecture, int], list[Trial]] = {}
-    for trial in trials:
-        trained.setdefault((trial.architecture, trial.hidden), []).append(trial)
-    rivals = [own for own in trained.values() if len(own) > 1] or list(trained.values())
-    means = [statistics.fmean(trial.val for trial in own) for own in rivals]
-    least = max(means) - _standard_error(rivals)
-    _, _, chosen = min(
-        (own[0].architecture.parameters(task, own[0].hidden), -mean, number)
-        for number, (own, mean) in enumerate(zip(rivals, means, strict=True))
-        if mean >= least
-    )
-    return rivals[chosen][0]
-
-
-def _standard_error(rivals: Sequence[Sequence[Trial]]) -> float:
-    """Of a mean validation, from how much the trainings of each differ; 0 where there are few."""
-    fewest = min(len(own) for own in rivals)
-    if fewest < TELLING:
-        return 0.0
-    spread = statistics.fmean(statistics.variance(trial.val for trial in own) for own in rivals)
-    return math.sqrt(spread / fewest)
 
 
 def brief(recipe: Recipe) -> Recipe:

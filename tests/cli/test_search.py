@@ -79,6 +79,7 @@ RECIPE_FLAGS = {
     "--batch-graphs": "3",
 }
 RIVAL_FLAGS = {
+    "--climb": ("off", "pdnas"),
     "--architecture-decay": ("0.5", "darts"),
     "--sharing": ("on", "random"),
     "--train-epochs": ("3", "evolution"),

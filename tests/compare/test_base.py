@@ -14,7 +14,7 @@ from pdnas.compare import Comparison, Verdict, base, compare
 from pdnas.compare.base import make_comparison
 from pdnas.compare.work import Attempt, BaselineWork, StrategyWork
 from pdnas.errors import DivergedError, PdnasError, RunError, SearchError, UnknownNameError
-from pdnas.job import Job
+from pdnas.job import MANY, Job
 from pdnas.search.random import Random
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask
@@ -31,6 +31,7 @@ SMALL: dict[str, Any] = {
     "hidden": (4,),
     "candidates": 1,
     "seeds": 2,
+    "budget_trials": 4,
 }
 ALL = [f"{rival}-{seed}" for seed in (0, 1) for rival in ("pdnas", "random", "gcn")]
 
@@ -227,6 +228,20 @@ def test_a_strategy_may_have_settings_of_its_own() -> None:
     again = Comparison.model_validate_json(comparison.model_dump_json())
     assert again == comparison
     assert again.strategies[0] == Random(pool=3)
+
+
+def test_who_trains_what_it_tries_goes_on_until_its_time_is_over() -> None:
+    names = ("pdnas", "random", "random-shared", "agnn-shared")
+    epochs = {
+        budget: [
+            comparison.job_of(strategy, 0).strategy.epochs for strategy in comparison.strategies
+        ]
+        for budget in (60.0, None)
+        for comparison in [make_comparison(strategies=names, budget_seconds=budget)]
+    }
+    assert epochs == {60.0: [400, MANY, 400, MANY], None: [400, 100, 400, 400]}
+    few = make_comparison(strategies=names, epochs=7)
+    assert {few.job_of(strategy, 0).strategy.epochs for strategy in few.strategies} == {7}
 
 
 def test_there_is_a_budget_by_default() -> None:

@@ -49,19 +49,20 @@ def verdict_of(*standings: Standing, **about: Any) -> Verdict:
 
 def catch(first: list[Attempt], rival: list[Attempt]) -> Catch:
     curves = [[one.curve for one in attempts] for attempts in (first, rival)]
-    return Catch.of(curves[0], curves[1], [one.val for one in rival])
+    vals, ends = [one.val for one in rival], [one.seconds for one in rival]
+    return Catch.of(curves[0], curves[1], vals, ends)
 
 
 def test_the_first_is_as_good_after_some_seconds(
     first: list[Attempt], attempt_of: MakeAttempt
 ) -> None:
     rival = [
-        attempt_of("random", 0, (1.0, 0.4), (16.0, 0.6)),
-        attempt_of("random", 1, (20.0, 0.65)),
+        attempt_of("random", 0, (1.0, 0.4), (16.0, 0.6), (30.0, 0.7), val=0.6),
+        attempt_of("random", 1, (20.0, 0.65), (40.0, 0.65)),
     ]
     caught = catch(first, rival)
-    assert caught == Catch(seconds=7.0, rival_seconds=18.0, times=2, seeds=2)
-    assert str(caught) == "7.0 s, 0.39 times its 18.0 s"
+    assert caught == Catch(seconds=7.0, rival_seconds=35.0, rival_first=18.0, times=2, seeds=2)
+    assert str(caught) == "7.0 s, 5.0 times sooner than its choice; itself 18.0 s"
 
 
 def test_a_rival_that_is_reached_with_some_seeds_only(
@@ -69,8 +70,8 @@ def test_a_rival_that_is_reached_with_some_seeds_only(
 ) -> None:
     rival = [attempt_of("random", 0, (8.0, 0.6)), attempt_of("random", 1, (8.0, 0.9))]
     caught = catch(first, rival)
-    assert caught == Catch(seconds=4.0, rival_seconds=8.0, times=1, seeds=2)
-    assert str(caught) == "4.0 s, 0.50 times its 8.0 s (1 of 2 seeds)"
+    assert caught == Catch(seconds=4.0, rival_seconds=8.0, rival_first=8.0, times=1, seeds=2)
+    assert str(caught) == ("4.0 s (1 of 2 seeds), 2.0 times sooner than its choice; itself 8.0 s")
 
 
 def test_a_rival_that_is_never_reached(first: list[Attempt], attempt_of: MakeAttempt) -> None:
@@ -104,7 +105,7 @@ def test_a_rival_is_paired_with_the_first_by_seed(
         "1",
         "1.5",
         "-2.50 (-21.56 to +16.56)",
-        "7.0 s, 4.67 times its 1.5 s",
+        "7.0 s, 0.2 times sooner than its choice; itself 1.5 s",
     ]
 
 

@@ -10,7 +10,7 @@ from pdnas.compare.picture import draw, picture_of
 from pdnas.compare.standing import Standing, Verdict, grouped, seeds_of
 from pdnas.compare.work import Attempt, BaselineWork, RivalWork, StrategyWork
 from pdnas.errors import SearchError, first_complaint
-from pdnas.job import Job, Watcher, make_job
+from pdnas.job import MANY, Job, Watcher, make_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import grid
 from pdnas.runs import RESULT, SETTINGS, Record
@@ -94,8 +94,11 @@ class Comparison(Record):
 
     def job_of(self, strategy: Strategy, seed: int) -> Job:
         """The search of a strategy with a seed: nothing but what it finds itself."""
+        epochs = self.epochs
+        if epochs is None and strategy.trained_epochs and self.job.budget_seconds is not None:
+            epochs = MANY  # it goes on until its time is over
         update = {
-            "strategy": strategy if self.epochs is None else strategy.lasting(self.epochs),
+            "strategy": strategy if epochs is None else strategy.lasting(epochs),
             "recipe": self.recipe_of(strategy.name),
             "seed": seed,
             "seeds": 1,

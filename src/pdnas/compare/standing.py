@@ -15,13 +15,15 @@ class Catch(Record):
 
     Args:
         seconds: After how many seconds, on average; none: with no seed.
-        rival_seconds: After how many the rival itself was as good, with the same seeds.
+        rival_seconds: After how many the rival had made its choice, with the same seeds.
+        rival_first: After how many the rival itself had trained some network as good as that.
         times: With how many seeds.
         seeds: Of how many.
     """
 
-    seconds: float | None
-    rival_seconds: float | None
+    seconds: float | None = None
+    rival_seconds: float | None = None
+    rival_first: float | None = None
     times: int
     seeds: int
 
@@ -31,6 +33,7 @@ class Catch(Record):
         first: Sequence[Sequence[Point]],
         rival: Sequence[Sequence[Point]],
         vals: Sequence[float],
+        ends: Sequence[float],
     ) -> "Catch":
         """Compare curves of the same seeds, in the same order.
 
@@ -38,27 +41,30 @@ class Catch(Record):
             first: Curves of the first strategy.
             rival: Those of the rival.
             vals: What the rival came to.
+            ends: After how many seconds.
         """
-        pairs = []
-        for ours, theirs, val in zip(first, rival, vals, strict=True):
+        found = []
+        for ours, theirs, val, end in zip(first, rival, vals, ends, strict=True):
             own, other = reached(ours, val), reached(theirs, val)
             if own is not None and other is not None:
-                pairs.append((own, other))
-        if not pairs:
-            return cls(seconds=None, rival_seconds=None, times=0, seeds=len(rival))
+                found.append((own, end, other))
+        if not found:
+            return cls(times=0, seeds=len(vals))
+        seconds, rival_seconds, rival_first = map(statistics.fmean, zip(*found, strict=True))
         return cls(
-            seconds=statistics.fmean(own for own, _ in pairs),
-            rival_seconds=statistics.fmean(other for _, other in pairs),
-            times=len(pairs),
-            seeds=len(rival),
+            seconds=seconds,
+            rival_seconds=rival_seconds,
+            rival_first=rival_first,
+            times=len(found),
+            seeds=len(vals),
         )
 
     def __str__(self) -> str:
-        if self.seconds is None or self.rival_seconds is None:
+        if self.seconds is None or self.rival_seconds is None or self.rival_first is None:
             return "never"
-        ratio = f", {self.seconds / self.rival_seconds:.2f} times its {self.rival_seconds:.1f} s"
+        ratio = f"{self.rival_seconds / self.seconds:.1f} times sooner than its choice"
         some = f" ({self.times} of {self.seeds} seeds)" if self.times < self.seeds else ""
-        return f"{self.seconds:.1f} s{ratio}{some}"
+        return f"{self.seconds:.1f} s{some}, {ratio}; itself {self.rival_first:.1f} s"
 
 
 class Standing(Record):
@@ -100,7 +106,8 @@ class Standing(Record):
             pairs = zip(rival, first, strict=True)
             ahead = [100 * (theirs.val - ours.val) for theirs, ours in pairs]
             curves = [[one.curve for one in attempts] for attempts in (first, rival)]
-            caught = Catch.of(curves[0], curves[1], [one.val for one in rival])
+            vals, ends = [one.val for one in rival], [one.seconds for one in rival]
+            caught = Catch.of(curves[0], curves[1], vals, ends)
             about = {"difference": Difference.of(ahead), "caught": caught}
         return cls.model_validate(
             {

@@ -82,7 +82,8 @@ class SearchTime(Table):
         note = (
             f"GraphNAS trains {ARCHITECTURES} architectures. The last line of seconds says when "
             "pdnas had trained some network to the validation that graphnas's choice came to, on "
-            "average over searches, beside the seconds after which graphnas itself had one."
+            "average over searches, and how many times sooner that is than graphnas's choice; then "
+            "after how many seconds graphnas itself had trained some network as good."
         )
         return "\n".join([*lines, *accuracy, "", note])
 
@@ -105,4 +106,5 @@ def _caught(done: Records, task: str) -> Catch | str:
     if not ours or [leg.seed for leg in ours] != [leg.seed for leg in theirs]:
         return "-"
     vals = [statistics.fmean(leg.val) for leg in theirs]
-    return Catch.of([leg.curve for leg in ours], [leg.curve for leg in theirs], vals)
+    ends = [leg.search_seconds for leg in theirs]
+    return Catch.of([leg.curve for leg in ours], [leg.curve for leg in theirs], vals, ends)

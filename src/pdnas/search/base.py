@@ -185,6 +185,11 @@ class Strategy(BaseModel, ABC):
         return 0
 
     @property
+    def climbs(self) -> bool:
+        """Whether the rest of a budget of seconds is spent on changes of its best candidates."""
+        return False
+
+    @property
     def refining(self) -> int:
         """What it costs to find candidates and to look closer at them, in epochs."""
         return 0

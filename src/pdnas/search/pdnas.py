@@ -98,6 +98,11 @@ class Pdnas(Strategy):
         32, ge=0, description="How many of them adapt the weights before they are ranked again."
     )
     adapt_epochs: int = Field(10, ge=1, description="For how many epochs they do.")
+    climb: Literal["off", "on"] = Field(
+        "on",
+        description="Whether the rest of a budget of seconds is spent on changes of the best "
+        "candidates.",
+    )
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -113,6 +118,10 @@ class Pdnas(Strategy):
 
     def start(self, problem: Problem) -> "PdnasSearch":
         return PdnasSearch(problem, self)
+
+    @property
+    def climbs(self) -> bool:
+        return self.climb == "on"
 
     @property
     def refining(self) -> int:
@@ -154,6 +163,7 @@ PRESETS.register("paper")(
         graph_summary="off",
         pool=1,
         adapted=0,
+        climb="off",
     )
 )
 # Every path as likely from the first to the last epoch, and nothing learned of the ops.

@@ -1,0 +1,171 @@
+"""Which candidates are trained next: in a queue, again, changed, and which one is chosen."""
+
+import pytest
+
+from pdnas.architecture import Architecture, BlockSpec
+from pdnas.contest import CLIMBERS, TELLING, Contest, Entry, best_of, ranked, trained
+from pdnas.job import Cell, Job, Watcher, make_job
+from pdnas.pipeline import grid
+from pdnas.runs import Trial
+from pdnas.search import Candidate
+from pdnas.tasks import GraphTask
+
+ACTIVATIONS = ("none", "sigmoid", "tanh", "softplus", "relu", "leaky-relu", "relu6", "elu")
+
+
+def architecture_of(activation: str, expansion: int = 1) -> Architecture:
+    spec = BlockSpec(expansion=expansion, attention="const", activation=activation)
+    return Architecture(blocks=(spec, BlockSpec(expansion=1, attention="const")))
+
+
+def job_of(**changes: object) -> Job:
+    return make_job(hidden=(4,), designs="off", candidates=8, controls=(), **changes)
+
+
+def contest_of(task: GraphTask, candidates: int, job: Job) -> Contest:
+    found = tuple(
+        Candidate(architecture=architecture_of(name), val=0.5, loss=1.0)
+        for name in ACTIVATIONS[:candidates]
+    )
+    about = {"num_blocks": 2, "hidden": 4, "epochs": 1, "warnings": ()}
+    cell = Cell(**about, candidates=found, seconds=0.0, refine_seconds=0.0)
+    return Contest(job, grid(job, task, Watcher()), [cell])
+
+
+def trial_of(entry: Entry, val: float) -> Trial:
+    return Trial(
+        architecture=entry.architecture,
+        hidden=entry.hidden,
+        seed=entry.seed,
+        shared_val=entry.estimate,
+        rungs=(),
+        epoch=0,
+        val=val,
+        epochs=1,
+        seconds=1.0,
+    )
+
+
+def play(
+    contest: Contest, vals: list[float], *, has_time: bool = True
+) -> tuple[list[Trial], Entry | None]:
+    """Trainings that come to these values, and what is wanted then."""
+    trials: list[Trial] = []
+    for val in vals:
+        entry = contest.following(trials, has_time=has_time)
+        assert entry is not None
+        trials.append(trial_of(entry, val))
+    return trials, contest.following(trials, has_time=has_time)
+
+
+def changed_slots(one: Architecture, other: Architecture) -> int:
+    return sum(a != b for a, b in zip(one.blocks, other.blocks, strict=True)) + len(
+        set(one.gates) ^ set(other.gates)
+    )
+
+
+def test_the_queue_comes_first_then_the_best_three_again(tiny_task: GraphTask) -> None:
+    job = job_of()
+    trials, following = play(
+        contest_of(tiny_task, 4, job), [0.1, 0.4, 0.3, 0.2, 0.5, 0.5, 0.5], has_time=False
+    )
+    assert following is None
+    names = [trial.architecture.blocks[0].activation for trial in trials]
+    assert names == ["none", "sigmoid", "tanh", "softplus", "sigmoid", "tanh", "softplus"]
+    assert [trial.seed - job.trial_seed for trial in trials] == [0] * 4 + [1] * 3
+
+
+def test_with_time_the_best_is_changed_before_anything_is_trained_again(
+    tiny_task: GraphTask,
+) -> None:
+    job = job_of()
+    trials, following = play(contest_of(tiny_task, 2, job), [0.6, 0.7])
+    assert following is not None
+    assert following.seed == job.trial_seed
+    assert following.estimate is None
+    assert changed_slots(trials[0].architecture, following.architecture) == 1  # the turn of the 1st
+
+
+def test_a_network_that_was_lucky_is_changed_only_if_it_is_good_again(
+    tiny_task: GraphTask,
+) -> None:
+    job = job_of()
+    contest = contest_of(tiny_task, 6, job)
+    # The third is the best but falls behind in its second training; the change was poor.
+    trials, following = play(contest, [0.50, 0.51, 0.90, 0.52, 0.53, 0.54, 0.10])
+    assert following is not None
+    assert (following.architecture, following.seed) == (trials[2].architecture, job.trial_seed + 1)
+    trials.append(trial_of(following, 0.05))  # its mean, 0.475, is behind all but the change's
+    for number in (5, 4, 3, 1, 0):
+        for again in (1, 2):
+            entry = contest.following(trials, has_time=True)
+            assert entry is not None
+            assert entry.architecture == trials[number].architecture
+            assert entry.seed == job.trial_seed + again
+            trials.append(trial_of(entry, trials[number].val))
+    entry = contest.following(trials, has_time=True)
+    assert entry is not None
+    assert entry.seed == job.trial_seed, "all of the best five tell: a change"
+    assert contest.following(trials, has_time=False) is None
+
+
+def test_climbing_goes_on_until_all_is_tried_and_tries_nothing_twice(tiny_task: GraphTask) -> None:
+    contest = contest_of(tiny_task, 2, job_of())
+    trials, _ = play(contest, [0.5 + 0.001 * number for number in range(300)])
+    networks = trained(trials)
+    assert len({(own[0].architecture, own[0].hidden) for own in networks}) == len(networks)
+    assert len(networks) > 50
+    known = [own[0].architecture for own in networks]
+    for number, one in enumerate(known[2:], start=2):
+        assert any(changed_slots(one, other) == 1 for other in known[:number])
+    seeds = [[trial.seed for trial in own] for own in networks]
+    assert all(len(set(own)) == len(own) <= TELLING for own in seeds)
+
+
+def test_where_all_changes_of_the_best_were_tried_the_next_best_is_changed(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contest = contest_of(tiny_task, 7, job_of())
+    best = {architecture_of(name) for name in ACTIVATIONS[:CLIMBERS]}
+    own = Contest._change
+
+    def change(self: Contest, trial: Trial, trials: list[Trial]) -> Entry | None:
+        return None if trial.architecture in best else own(self, trial, trials)
+
+    monkeypatch.setattr(Contest, "_change", change)
+    trials, following = play(contest, [0.9, 0.9, 0.9, 0.9, 0.9, 0.5, 0.4])
+    assert following is not None
+    assert changed_slots(trials[5].architecture, following.architecture) == 1
+
+
+def test_incumbents_are_trained_until_they_tell_however_poor(tiny_task: GraphTask) -> None:
+    mine = architecture_of("elu", expansion=2)
+    job = job_of(incumbents=(mine,))
+    contest = contest_of(tiny_task, 6, job)
+    trials, _ = play(contest, [0.9] * 6 + [0.1] + [0.05])
+    again = []
+    while (entry := contest.following(trials, has_time=False)) is not None:
+        again.append(entry.architecture)
+        trials.append(trial_of(entry, 0.9))
+    assert again.count(mine) == TELLING - 1
+
+
+def test_the_best_mean_of_those_that_tell_is_chosen(tiny_task: GraphTask) -> None:
+    small, large = architecture_of("relu"), architecture_of("relu", expansion=8)
+    lucky = architecture_of("tanh")
+
+    def trials_of(architecture: Architecture, *vals: float) -> list[Trial]:
+        race = Contest(job_of(), [], [])._race([])
+        entries = [Entry(architecture, 4, None, seed, race) for seed in range(len(vals))]
+        return [trial_of(entry, val) for entry, val in zip(entries, vals, strict=True)]
+
+    trials = [
+        *trials_of(large, 0.80, 0.82, 0.81),
+        *trials_of(small, 0.70, 0.72, 0.71),
+        *trials_of(lucky, 0.99, 0.98),
+    ]
+    assert best_of(trials, tiny_task).architecture == large
+    near = [*trials[:3], *trials_of(small, 0.80, 0.82, 0.80)]
+    assert best_of(near, tiny_task).architecture == small, "within one standard error"
+    assert best_of(trials[6:] + trials[:1], tiny_task).architecture == lucky
+    assert [own[0].architecture for own in ranked(trials)] == [lucky, large, small]
