@@ -4,7 +4,8 @@
 
 writes ``benchmarks/results/baselines/baselines.json`` and, beside it, a table as Markdown. Where a
 baseline has settings for a graph, such as ``gcnii-citeseer``, they are used there. What the file
-holds already, with the same settings and seeds, is not trained again.
+holds already, with the same settings and seeds, is not trained again. The seeds of a network are
+trained a few at a time, side by side.
 """
 
 import argparse
@@ -20,7 +21,7 @@ warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationW
 from units import Record, run_units  # noqa: E402
 
 from pdnas.models.baselines import BASELINES  # noqa: E402
-from pdnas.runs import Result, environment  # noqa: E402
+from pdnas.runs import Result, Scores, environment  # noqa: E402
 from pdnas.tasks import load_task  # noqa: E402
 from pdnas.training import RECIPES, train  # noqa: E402
 from pdnas.training.device import find_device  # noqa: E402
@@ -38,6 +39,9 @@ PUBLISHED: dict[str, tuple[float, ...]] = {
     "lgcn": (83.3, 73.0, 79.5),
 }
 """Test accuracy in % on Cora, CiteSeer and PubMed, where there is a figure for these splits."""
+
+TOGETHER = 2
+"""Seeds that one process trains."""
 
 
 def rows() -> list[str]:
@@ -72,6 +76,29 @@ def known(path: Path, seeds: int) -> list[Record]:
     return [record for record in current if is_done(record, seeds)]
 
 
+def joined(records: list[Record], seeds: int) -> list[Record]:
+    """One record for each network and task whose seeds are all there."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record["row"], record["task"]), []).append(record)
+    whole = []
+    for parts in groups.values():
+        results = sorted(
+            (Result.model_validate(part["result"]) for part in parts), key=lambda one: one.seeds
+        )
+        update = {
+            "val": Scores.of([value for one in results for value in one.val.values]),
+            "test": Scores.of([value for one in results for value in one.test.values]),
+            "epochs": tuple(epoch for one in results for epoch in one.epochs),
+            "seeds": tuple(seed for one in results for seed in one.seeds),
+            "train_seconds": sum(one.train_seconds for one in results),
+        }
+        if update["seeds"] == tuple(range(seeds)):
+            result = results[0].model_copy(update=update)
+            whole.append({**parts[0], "result": result.model_dump(mode="json")})
+    return whole
+
+
 def table(records: list[Record]) -> str:
     """One row per network; per task our figure, and the published one with the difference."""
     done = {(one["row"], one["task"]): Result.model_validate(one["result"]) for one in records}
@@ -93,7 +120,8 @@ def table(records: list[Record]) -> str:
 def write(arguments: argparse.Namespace, records: list[Record]) -> None:
     """Write what there is so far."""
     places = [(name, task) for name in rows() for task in TASKS]
-    merged = {(one["row"], one["task"]): one for one in [*arguments.known, *records]}
+    new = joined(records, arguments.seeds)
+    merged = {(one["row"], one["task"]): one for one in [*arguments.known, *new]}
     kept = [merged[place] for place in places if place in merged]
     command = f"python {SCRIPT} --device {arguments.device} --seeds {arguments.seeds}"
     record = {"command": command, "records": kept}
@@ -103,16 +131,17 @@ def write(arguments: argparse.Namespace, records: list[Record]) -> None:
 
 
 def do(arguments: argparse.Namespace) -> Record:
-    """Train one network on one task."""
-    row, task = arguments.unit.split("/")
+    """Train one network on one task with a few of the seeds."""
+    row, task, first = arguments.unit.split("/")
     name, device = settings_for(row, task), find_device(arguments.device)
+    seeds = range(arguments.seeds)[int(first) : int(first) + TOGETHER]
     torch.set_num_threads(1)
     result = train(
         BASELINES[name].design,
         load_task(task, data_root=arguments.data_root),
         hidden=BASELINES[name].hidden,
         recipe=RECIPES[name],
-        seeds=arguments.seeds,
+        seeds=seeds,
         device=device,
     )
     return {
@@ -146,12 +175,17 @@ def main() -> None:
         for name in rows()
         if not arguments.only or name in arguments.only or f"{name}/{task}" in arguments.only
     ]
-    records: list[dict[str, Any]] = run_units(
-        arguments, [unit for unit in wanted if unit not in done], write
-    )
+    units = [
+        f"{place}/{first}"
+        for place in wanted
+        if place not in done
+        for first in range(0, arguments.seeds, TOGETHER)
+    ]
+    records: list[dict[str, Any]] = run_units(arguments, units, write)
     write(arguments, records)
     print(f"wrote {arguments.output}")
-    missing = set(wanted) - done - {f"{one['row']}/{one['task']}" for one in records}
+    whole = joined(records, arguments.seeds)
+    missing = set(wanted) - done - {f"{one['row']}/{one['task']}" for one in whole}
     if missing:
         raise SystemExit(f"Not done: {', '.join(sorted(missing))}; run the same command again.")
 

@@ -61,8 +61,8 @@ def main(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 def test_figures_and_table_agree_and_nothing_is_done_twice(main: Main, tmp_path: Path) -> None:
-    assert main("--only", "gcn") == ["gcn/citeseer"]
-    assert main("--only", "gcn", "appnp/citeseer") == ["appnp/citeseer"]
+    assert main("--only", "gcn") == ["gcn/citeseer/0"]
+    assert main("--only", "gcn", "appnp/citeseer") == ["appnp/citeseer/0"]
     assert main("--only", "gcn", "appnp") == []
     path = tmp_path / "new" / "figures.json"
     records = {one["row"]: one for one in json.loads(path.read_text())["records"]}
@@ -79,8 +79,26 @@ def test_figures_and_table_agree_and_nothing_is_done_twice(main: Main, tmp_path:
 
 
 def test_other_seeds_are_trained_again(main: Main) -> None:
-    assert main("--only", "mlp") == ["mlp/citeseer"]
-    assert main("--only", "mlp", "--seeds", "1") == ["mlp/citeseer"]
+    assert main("--only", "mlp") == ["mlp/citeseer/0"]
+    assert main("--only", "mlp", "--seeds", "1") == ["mlp/citeseer/0"]
+
+
+def test_seeds_that_are_trained_apart_are_one_figure(
+    main: Main, script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "new" / "figures.json"
+    assert main("--only", "mlp", "--seeds", "3") == ["mlp/citeseer/0", "mlp/citeseer/2"]
+    (apart,) = json.loads(path.read_text())["records"]
+    monkeypatch.setattr(script, "TOGETHER", 3)
+    path.unlink()
+    assert main("--only", "mlp", "--seeds", "3") == ["mlp/citeseer/0"]
+    (together,) = json.loads(path.read_text())["records"]
+    for record in (apart, together):
+        assert record["result"]["train_seconds"] > 0
+        record["result"]["train_seconds"] = 0.0
+    assert apart == together
+    assert apart["result"]["seeds"] == [0, 1, 2]
+    assert script.joined([apart], 4) == [], "a seed is missing"
 
 
 def test_settings_for_a_graph_are_used_there(script: ModuleType) -> None:

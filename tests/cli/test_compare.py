@@ -60,7 +60,14 @@ FLAGS = {
 }
 """Each of them has a test below."""
 
-LEAN = ["--epochs=2", "--blocks=1", "--hidden=4", "--candidates=1", "--seeds=2", "--budget-trials=4"]
+LEAN = [
+    "--epochs=2",
+    "--blocks=1",
+    "--hidden=4",
+    "--candidates=1",
+    "--seeds=2",
+    "--budget-trials=4",
+]
 
 VERDICT = Verdict(
     task="tiny",
