@@ -136,16 +136,16 @@ RECIPES: Registry[str, Recipe] = Registry("recipe")
 RECIPES.register("default")(Recipe())
 RECIPES.register("gcn")(Recipe())
 # Dropout and patience are those of its paper; rate and decay are higher than its 0.005 and 0.0005.
-RECIPES.register("gat")(
-    Recipe(
-        lr=0.02,
-        weight_decay=2e-3,
-        input_dropout=0.6,
-        dropout=0.6,
-        attention_dropout=0.6,
-        epochs=1000,
-    )
+GAT = Recipe(
+    lr=0.02,
+    weight_decay=2e-3,
+    input_dropout=0.6,
+    dropout=0.6,
+    attention_dropout=0.6,
+    epochs=1000,
 )
+RECIPES.register("gat")(GAT)
+RECIPES.register("gat-pubmed")(GAT)
 RECIPES.register("sage")(Recipe())
 RECIPES.register("sage-max")(Recipe())
 RECIPES.register("sage-lstm")(Recipe())

@@ -1,5 +1,6 @@
 from dataclasses import dataclass
 
+from pdnas.models.baselines import BASELINES
 from pdnas.models.baselines.gat import GAT
 
 
@@ -21,3 +22,8 @@ def test_gat_says_what_it_is() -> None:
         " | shortcuts none"
     )
     assert GAT.architecture.attention_normalization == "softmax"
+
+
+def test_on_pubmed_there_are_eight_heads_at_the_end() -> None:
+    heads = [block.heads for block in BASELINES["gat-pubmed"].architecture.blocks]
+    assert heads == [8, 8]
