@@ -630,8 +630,8 @@ def test_the_rest_of_a_budget_is_spent_on_changes_of_the_best(
     assert result.search is not None
     assert result.search.stopped is None
     networks = trained(result.search.trials)
-    assert len(networks) > 12
-    assert result.architecture in [own[0].architecture for own in networks if len(own) == TELLING]
+    assert len(networks) > 8
+    assert result.architecture in [own[0].architecture for own in networks if len(own) >= TELLING]
 
 
 @pytest.mark.parametrize(

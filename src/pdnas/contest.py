@@ -22,6 +22,9 @@ FINALISTS = 3
 TELLING = 3
 """Trainings of each from which their spread tells how far a mean can be trusted."""
 
+SURE = 6
+"""Trainings of each of the best few of many, the lucky ones of which must be told apart."""
+
 CLIMBERS = 5
 """Networks that are changed in turn, and trained until they tell, where time is left."""
 
@@ -85,7 +88,8 @@ class Contest:
         climbed = len(first) > asked
         incumbents = {job.space.plain(architecture) for architecture in job.incumbents}
         if climbed:
-            doubted = self._doubted(trials, incumbents)
+            often = max(TELLING if has_time else SURE, 1 + job.repeats)
+            doubted = self._doubted(trials, incumbents, often)
             if doubted is not None:
                 return doubted
         if has_time and (climbed or not repeated):
@@ -101,11 +105,16 @@ class Contest:
             return None
         return self._again(finalists[repeated % len(finalists)], 1 + repeated // len(finalists))
 
-    def _doubted(self, trials: Sequence[Trial], incumbents: Set[Architecture]) -> Entry | None:
-        """One of the best that was not trained often enough to tell whether it is."""
+    def _doubted(
+        self, trials: Sequence[Trial], incumbents: Set[Architecture], often: int
+    ) -> Entry | None:
+        """One of the best that was not trained often enough to tell whether it is.
+
+        A network that was lucky is among the best until it is trained again.
+        """
         for rank, own in enumerate(ranked(trials)):
             is_watched = rank < CLIMBERS or own[0].architecture in incumbents
-            if is_watched and len(own) < max(TELLING, 1 + self.job.repeats):
+            if is_watched and len(own) < often:
                 return self._again(own[0], len(own))
         return None
 
@@ -217,8 +226,8 @@ def best_of(trials: Sequence[Trial], task: GraphTask) -> Trial:
 
 
 def _trusted(networks: list[list[Trial]]) -> Iterator[list[list[Trial]]]:
-    """Those that were trained often enough to tell, more than once, or at all, if there are any."""
-    for least in (TELLING, 2, 1):
+    """Those that were trained most often, in steps, if there are any; the last are all."""
+    for least in (SURE, TELLING, 2, 1):
         often = [own for own in networks if len(own) >= least]
         if often:
             yield often

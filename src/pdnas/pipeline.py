@@ -17,6 +17,8 @@ from pdnas.architecture import Architecture
 from pdnas.contest import (
     CLIMBERS,
     FINALISTS,
+    SURE,
+    TELLING,
     Contest,
     Entry,
     best_of,
@@ -420,7 +422,7 @@ class Pipeline:
         trials, plan = self.progress.trials, self.progress.plan
         if self.job.budget_seconds is None or not self.job.strategy.climbs or not trials:
             return False
-        again = CLIMBERS * statistics.fmean(trial.seconds for trial in trials)
+        again = CLIMBERS * (SURE - TELLING) * statistics.fmean(trial.seconds for trial in trials)
         share = self._share(0.0, LONGEST_SEARCH, again, plan.tune_seconds, plan.final_seconds)
         return not self._is_late(share)
 
