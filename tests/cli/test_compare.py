@@ -20,7 +20,7 @@ from pdnas.errors import RunError
 from pdnas.job import Job
 from pdnas.runs import Scores
 from pdnas.space import SPACES
-from pdnas.tasks import GraphTask
+from pdnas.tasks import GraphTask, load_task
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.pieces import PieceWatcher
 
@@ -31,11 +31,11 @@ TASK_FLAGS = {
     "--split": "random",
     "--split-seeds": "3",
     "--metric": "macro-f1",
-    "--data-root": ".",
     "--normalize": "on",
     "--undirected": "on",
 }
 FLAGS = {
+    "--data-root",
     "--strategies",
     "--baselines",
     "--recipe",
@@ -235,9 +235,23 @@ def test_how_the_task_was_asked_for_is_remembered(
 ) -> None:
     extra = ["--split", "random"] if flag == "--split-seeds" else []
     assert pdnas("compare", tiny, flag, TASK_FLAGS[flag], *extra).returncode == 0
-    kept = asked[0]["asked"][flag.removeprefix("--").replace("-", "_")]
-    assert kept == (str(Path.cwd()) if flag == "--data-root" else TASK_FLAGS[flag])
+    assert asked[0]["asked"][flag.removeprefix("--").replace("-", "_")] == TASK_FLAGS[flag]
     json.dumps(asked[0]["asked"])
+
+
+def test_the_data_may_be_moved(
+    pdnas: Pdnas, tiny: Path, asked: list[Asked], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[object] = []
+
+    def load(name: str, **options: object) -> GraphTask:
+        heard.append(options["data_root"])
+        return load_task(name)
+
+    monkeypatch.setattr("pdnas.cli.flags.load_task", load)
+    assert pdnas("compare", tiny, "--data-root", "elsewhere").returncode == 0
+    assert heard == [Path("elsewhere")]
+    assert "data_root" not in asked[0]["asked"]
 
 
 def test_threads_are_set(pdnas: Pdnas, tiny: Path, asked: list[Asked]) -> None:

@@ -145,8 +145,9 @@ class Command:
 
 
 def _asked(flags: TaskFlags) -> dict[str, Any]:
-    """How the task was asked for, as plain values."""
+    """How the task was asked for, as plain values; where data sets lie does not matter."""
     given = asdict(flags.resolved())
+    del given["data_root"]
     return {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
 
 
