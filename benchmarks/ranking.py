@@ -8,11 +8,15 @@ off the search at its end:
 - ``metric``: the validation metric with the shared weights,
 - ``ops``: the sum of what the additive model says of the architecture's ops,
 - ``adapted``: the best metric in a few epochs of training from the shared weights,
-- ``ops + adapted``: the sum of the places in both rankings, by which candidates are chosen.
+- ``metric + ops``: the sum of the places in two of these rankings,
+- ``ops + adapted``: likewise.
 
-The test part is never read.
+And how well a training knows itself: ``epoch 25`` and so on are the best validation metric until
+then. The test part is never read.
 
     PDNAS_DATA=/path/to/data python benchmarks/ranking.py --device cuda --workers 14
+
+(with ``--searches default`` for one kind of search)
 
 writes ``benchmarks/results/ranking/ranking-<device>.json`` and a table beside it.
 """
@@ -32,6 +36,7 @@ warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationW
 
 from units import SETTINGS, load, parse, run_units  # noqa: E402
 
+from pdnas.architecture import Architecture  # noqa: E402
 from pdnas.runs import environment  # noqa: E402
 from pdnas.search import Problem  # noqa: E402
 from pdnas.search.pdnas import PRESETS, Pdnas, PdnasSearch  # noqa: E402
@@ -46,6 +51,13 @@ SEARCHES: dict[str, Pdnas] = {
     "straight-through": PRESETS["straight-through"],
     "paper": PRESETS["paper"],
 }
+RUNGS = (25, 50, 100, 200)
+"""Epochs at which a training is asked how good it will be."""
+
+TRAINING = "a training"
+"""The row of what trainings know of themselves."""
+
+SIGNALS = ("loss", "metric", "ops", "adapted", "metric + ops", "ops + adapted")
 SCRIPT = "benchmarks/ranking.py"
 RESULTS = Path(__file__).parent / "results" / "ranking"
 
@@ -62,8 +74,32 @@ def signals(search: PdnasSearch, architectures: list[Any]) -> dict[str, list[flo
         adapted = [search.shared.adapt(one, epochs).val for one in architectures]
         worth = search.worth(architectures).tolist()
         said |= {"ops": worth, "adapted": adapted}
+        said["metric + ops"] = (rankdata(said["metric"]) + rankdata(worth)).tolist()
         said["ops + adapted"] = (rankdata(worth) + rankdata(adapted)).tolist()
     return said
+
+
+def curve(problem: Problem, architecture: Architecture, seed: int) -> list[float]:
+    """The validation metric of a whole training, epoch by epoch."""
+    vals: list[float] = []
+    train_once(
+        architecture,
+        problem.task,
+        hidden=problem.hidden,
+        recipe=problem.recipe,
+        seed=seed,
+        on_epoch=lambda epoch: vals.append(epoch.val),
+    )
+    return vals
+
+
+def correlations(said: dict[str, list[float]], trained: list[float]) -> dict[str, float]:
+    """Spearman's of each signal that says anything."""
+    return {
+        signal: round(float(spearmanr(values, trained).statistic), 4)
+        for signal, values in said.items()
+        if len(set(values)) > 1
+    }
 
 
 def work(arguments: argparse.Namespace) -> None:
@@ -74,14 +110,12 @@ def work(arguments: argparse.Namespace) -> None:
         task, SPACES["paper"], arguments.blocks, arguments.hidden, Recipe(), seed=seed
     )
     architectures = [problem.sample(generator) for _ in range(arguments.architectures)]
-    trained = [
-        train_once(architecture, task, hidden=arguments.hidden, recipe=Recipe(), seed=seed + 2**32)[
-            1
-        ].val
-        for architecture in architectures
-    ]
-    found: dict[str, Any] = {}
-    for name, strategy in SEARCHES.items():
+    curves = [curve(problem, architecture, seed + 2**32) for architecture in architectures]
+    trained = [max(vals) for vals in curves]
+    partly = {f"epoch {rung}": [max(vals[:rung]) for vals in curves] for rung in RUNGS}
+    found: dict[str, Any] = {TRAINING: {"correlation": correlations(partly, trained)}}
+    for name in arguments.searches:
+        strategy = SEARCHES[name]
         began = time.perf_counter()
         with strategy.begin(problem) as search:
             assert isinstance(search, PdnasSearch)
@@ -91,11 +125,7 @@ def work(arguments: argparse.Namespace) -> None:
             said = signals(search, architectures)
         found[name] = {
             "seconds": seconds,
-            "correlation": {
-                signal: round(float(spearmanr(values, trained).statistic), 4)
-                for signal, values in said.items()
-                if len(set(values)) > 1
-            },
+            "correlation": correlations(said, trained),
         }
     record = {
         "task": task.name,
@@ -113,15 +143,15 @@ def table(records: list[dict[str, Any]]) -> str:
     places = [place for place in SETTINGS if any((r["task"], r["split"]) == place for r in records)]
     head = " | ".join(f"{task}, {split}" for task, split in places)
     lines = [f"| search | signal | {head} | mean |", "|---" * (len(places) + 3) + "|"]
-    for name in SEARCHES:
-        for signal in ("loss", "metric", "ops", "adapted", "ops + adapted"):
+    for name in (TRAINING, *SEARCHES):
+        for signal in (*SIGNALS, *(f"epoch {rung}" for rung in RUNGS)):
             cells = []
             for place in places:
                 values = [
                     r["searches"][name]["correlation"][signal]
                     for r in records
                     if (r["task"], r["split"]) == place
-                    and signal in r["searches"][name]["correlation"]
+                    and signal in r["searches"].get(name, {"correlation": {}})["correlation"]
                 ]
                 cells.append(statistics.fmean(values) if values else None)
             known = [cell for cell in cells if cell is not None]
@@ -140,7 +170,9 @@ def write(arguments: argparse.Namespace, records: list[dict[str, Any]]) -> None:
     record = {
         "command": f"python {SCRIPT} --device {device.type} --workers {arguments.workers} "
         f"--blocks {arguments.blocks} --hidden {arguments.hidden} "
-        f"--search-seeds {arguments.search_seeds} --architectures {arguments.architectures}",
+        f"--search-seeds {arguments.search_seeds} --architectures {arguments.architectures} "
+        f"--searches {' '.join(map(repr, arguments.searches))}"
+        + (f" --only {' '.join(arguments.only)}" if arguments.only else ""),
         "recipe": Recipe().model_dump(),
         "strategies": {name: s.model_dump(mode="json") for name, s in SEARCHES.items()},
         "environment": environment(device, threads=1),
@@ -155,6 +187,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "--architectures", type=int, default=24, help="random architectures per search"
+    )
+    parser.add_argument(
+        "--searches", nargs="+", default=list(SEARCHES), choices=SEARCHES, help="kinds of search"
     )
     arguments = parse(parser)
     if arguments.unit:

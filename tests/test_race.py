@@ -4,8 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from pdnas import race as module
 from pdnas.race import Race
 from pdnas.training.fit import Epoch
+
+
+@pytest.fixture(autouse=True)
+def rungs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several rungs, where there is one by default."""
+    assert module.RUNGS == (1 / 4,)
+    monkeypatch.setattr(module, "RUNGS", (1 / 16, 1 / 8, 1 / 4))
 
 
 def race(

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from pdnas.training.fit import Epoch
 
-RUNGS = (1 / 16, 1 / 8, 1 / 4)
-"""Parts of a training after which a candidate must keep up with those before it."""
+RUNGS = (1 / 4,)
+"""Parts of a training after which a candidate must keep up with those before it; what it is after
+a sixteenth or an eighth says little of what it comes to."""
 
 KEEP_UP = 3
 """It must be as good there as the worst of so many best ones."""

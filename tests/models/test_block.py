@@ -10,6 +10,7 @@ from torch_geometric.utils import to_undirected
 
 from pdnas.architecture import BlockSpec
 from pdnas.models import GraphBlock
+from pdnas.models import block as block_module
 from pdnas.models.block import Factors
 from pdnas.ops import (
     AGGREGATIONS,
@@ -270,6 +271,38 @@ def test_sparse_features_give_what_dense_ones_give(combine: str, x: Tensor, edge
     block, graph = make(attention="gat", combine=combine), Adjacency.from_edge_index(edges, NODES)
     features = SparseFeatures.from_tensor(x.relu())
     torch.testing.assert_close(block(features, graph), block(x.relu(), graph))
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize("combine", ["add", "none"])
+def test_without_gradients_a_large_graph_is_heard_in_parts_and_exactly(
+    attention: str,
+    aggregation: str,
+    combine: str,
+    x: Tensor,
+    edges: Tensor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    block = make(attention=attention, heads=2, aggregation=aggregation, combine=combine)
+    graph = Adjacency.from_edge_index(edges, len(x))
+    whole = block(x, graph)
+    seen: list[int] = []
+    parts = Adjacency.parts
+
+    def spy(self: Adjacency, count: int) -> Any:
+        for part in parts(self, count):
+            seen.append(part.adjacency.num_edges)
+            yield part
+
+    monkeypatch.setattr(Adjacency, "parts", spy)
+    monkeypatch.setattr(block_module, "AT_ONCE", 4 * 6)  # four edges at a time
+    with torch.no_grad():
+        torch.testing.assert_close(block(x, graph), whole, rtol=1e-12, atol=1e-12)
+    assert len(seen) > 2
+    seen.clear()
+    torch.testing.assert_close(block(x, graph), whole, rtol=0, atol=0)
+    assert not seen, "gradients are asked for"
 
 
 @pytest.mark.parametrize("attention", ["gat", "gcn"])

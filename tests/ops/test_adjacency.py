@@ -301,3 +301,21 @@ def test_weights_of_two_hubs_are_finite() -> None:
     weights = Adjacency.from_edge_index(edges, 50_002).gcn_weights
     assert bool(torch.isfinite(weights).all())
     assert weights.min().item() == pytest.approx(1 / 50_001)
+
+
+@given(edges=edge_lists, count=st.integers(1, 9), looped=st.booleans())
+def test_parts_hold_all_that_each_node_hears(edges: Edges, count: int, looped: bool) -> None:
+    graph = adjacency(edges)
+    graph = graph.with_self_loops if looped else graph
+    targets, heard, weights = [], [], []
+    for part in graph.parts(count):
+        arriving = part.adjacency.targets
+        assert (arriving < part.size).all(), "nothing arrives at the others"
+        assert len(part.nodes.unique()) == len(part.nodes)
+        assert part.adjacency.num_edges <= count or part.size == 1
+        targets.append(part.nodes[: part.size])
+        heard.append(torch.stack([part.nodes[part.adjacency.sources], part.nodes[arriving]]))
+        weights.append(part.adjacency.gcn_weights)
+    assert torch.equal(torch.cat(targets), torch.arange(graph.num_nodes))
+    assert torch.equal(torch.cat(heard, dim=1), graph.edge_index)
+    assert torch.equal(torch.cat(weights), graph.gcn_weights)

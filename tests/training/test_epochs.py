@@ -228,8 +228,13 @@ def test_networks_decay_as_they_say_and_in_all_their_weights() -> None:
 def test_what_cannot_be_recorded_is_done_step_by_step(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    graph = SimpleNamespace(
+        y=SimpleNamespace(device=torch.device("cuda")),
+        edge_index=torch.zeros(2, module.MOST_EDGES - 20),
+        num_nodes=20,
+    )
     elsewhere = SimpleNamespace(
-        graphs=[SimpleNamespace(y=SimpleNamespace(device=torch.device("cuda")))],
+        graphs=[graph],
         split=tiny_task.split,
         kind=tiny_task.kind,
         metric=tiny_task.metric,
@@ -244,6 +249,8 @@ def test_what_cannot_be_recorded_is_done_step_by_step(
     assert made["step by step"] == {
         name for name in BASELINES if name.startswith("lgcn") or name in RECURRENT
     }
+    graph.num_nodes = 21
+    assert make_epochs(network, elsewhere, Recipe(epochs=1000)) == "step by step"  # type: ignore
 
 
 @pytest.mark.gpu

@@ -16,6 +16,9 @@ from pdnas.ops.features import dropout_entries
 from pdnas.ops.heads import Heads
 from pdnas.ops.propagation import Propagation
 
+AT_ONCE = 2**28
+"""Numbers that edges carry at once where no gradients are asked for: a GiB of them."""
+
 
 class Factors(NamedTuple):
     """What a search multiplies a block's inner results with, to learn what its ops are worth.
@@ -116,14 +119,25 @@ class GraphBlock(nn.Module):
         """What arrives at each node, ``[N, O] -> [N, O]``."""
 
         def step(x: Tensor) -> Tensor:
-            weights = self._attend(transformed, graph)
-            return aggregate(weights, x, graph, heads=self.heads, aggregation=self.aggregation)
+            edges = max(1, AT_ONCE // x.size(1))
+            if torch.is_grad_enabled() or graph.num_edges <= edges:
+                return self._step(x, transformed, graph)
+            heard = [
+                self._step(x[part.nodes], transformed[part.nodes], part.adjacency)[: part.size]
+                for part in graph.parts(edges)
+            ]
+            return torch.cat(heard)
 
         if factor is None:
             messages: Tensor = self.propagation(transformed, graph, step)
             return messages
         scaled: Tensor = self.propagation(_felt(transformed, factor), graph, step)
         return scaled * factor.detach()
+
+    def _step(self, x: Tensor, transformed: Tensor, graph: Adjacency) -> Tensor:
+        """One step by attention and aggregation, ``[N, O] -> [N, O]``."""
+        weights = self._attend(transformed, graph)
+        return aggregate(weights, x, graph, heads=self.heads, aggregation=self.aggregation)
 
     def _attend(self, transformed: Tensor, graph: Adjacency) -> Tensor:
         """The weight of each edge for each head, ``[N, O] -> [E, H]``; ``[E, 1]`` if all agree."""

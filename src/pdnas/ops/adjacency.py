@@ -6,9 +6,10 @@ order of this class, not that of the ``edge_index`` it came from.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -150,6 +151,36 @@ class Adjacency:
         inside = edges[:, (edges >= 0).all(dim=0)]
         return Adjacency.from_edge_index(inside, nodes.numel())
 
+    def parts(self, edges: int) -> Iterator["Part"]:
+        """What each node hears, for a few nodes at a time, all nodes in order.
+
+        Weights are those of the whole graph, so that what the nodes hear is the same.
+
+        Args:
+            edges: How many edges there are at a time, unless a single node has more.
+        """
+        pointers, first, arrived = self.first_edges, 0, 0
+        while first < self.num_nodes:
+            until = int(torch.searchsorted(pointers, arrived + edges, right=True)) - 1
+            last = min(max(until, first + 1), self.num_nodes)
+            end = int(pointers[last])
+            yield self._part(first, last, arrived, end)
+            first, arrived = last, end
+
+    def _part(self, first: int, last: int, begin: int, end: int) -> "Part":
+        """What nodes ``first`` to ``last`` hear by their edges ``begin`` to ``end``."""
+        sources, size = self.sources[begin:end], last - first
+        own = (sources >= first) & (sources < last)
+        others = sources[~own].unique()
+        numbers = torch.where(own, sources - first, size + torch.searchsorted(others, sources))
+        rowptr = self.first_edges[first : last + 1] - begin
+        rest = rowptr[-1:].expand(others.numel())  # nothing arrives at the others
+        nodes = torch.cat([torch.arange(first, last, device=others.device), others])
+        pattern = Csr.from_pointers(torch.cat([rowptr, rest]), numbers, nodes.numel())
+        adjacency = Adjacency(pattern)
+        adjacency.gcn_weights = self.gcn_weights[begin:end]
+        return Part(nodes, size, adjacency)
+
     def repeated(self, copies: int) -> "Adjacency":
         """As many copies of this graph side by side, without edges between them."""
         rowptr, cols, nodes = self.pattern.rowptr.long(), self.sources, self.num_nodes
@@ -178,6 +209,20 @@ class Adjacency:
         """Which edges leave each node, ``[N, E]``."""
         pattern, order = self.pattern.transposed
         return Csr.from_pointers(pattern.rowptr, order, self.num_edges)
+
+
+class Part(NamedTuple):
+    """Some nodes of a graph with all that they hear.
+
+    Args:
+        nodes: These nodes, then the others that they hear, ``[M]``.
+        size: How many there are of the first kind.
+        adjacency: The edges that arrive at these, numbered in that order, ``[M, M]``.
+    """
+
+    nodes: Tensor
+    size: int
+    adjacency: Adjacency
 
 
 def check_edges(edges: Tensor, place: str, nodes: int) -> None:

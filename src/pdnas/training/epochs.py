@@ -22,6 +22,9 @@ WARM_UP = 3
 WORTHWHILE = 20
 """Epochs from which a recording pays."""
 
+MOST_EDGES = 2**18
+"""Edges up to which launches are worth a thought; above, a graph may be looked at in parts."""
+
 
 class Epochs:
     """Trains a network on one part of a task and looks at another, an epoch at a time.
@@ -109,11 +112,13 @@ def make_epochs(
     answers: Sequence[Tensor] | None = None,
 ) -> Epochs:
     """Epochs of a training, recorded where that is possible and pays."""
+    graph = task.graphs[0]
     is_recordable = (
-        task.graphs[0].y.device.type == "cuda"
+        graph.y.device.type == "cuda"
         and task.split.unit == "node"
         and (task.kind, task.metric) == ("single-label", "accuracy")
         and recipe.epochs >= WORTHWHILE
+        and graph.edge_index.size(1) + graph.num_nodes <= MOST_EDGES  # each with a self-loop
         and (not isinstance(network, PublishedNetwork) or network.recordable)
     )
     if is_recordable:
