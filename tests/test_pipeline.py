@@ -626,7 +626,7 @@ def test_the_rest_of_a_budget_is_spent_on_changes_of_the_best(
     job = short(mutations=0, seeds=1, controls=(), budget_seconds=ROOM)
     began = clock.now
     result = search(tiny_task, job)
-    assert 0.8 * ROOM < clock.now - began <= ROOM
+    assert 0.65 * ROOM < clock.now - began <= ROOM
     assert result.search is not None
     assert result.search.stopped is None
     networks = trained(result.search.trials)
@@ -1071,7 +1071,7 @@ def test_a_candidate_that_falls_behind_is_not_trained_to_the_end(
     assert [trial.epochs for trial in again] == [3, 3, 3], "the second time nobody is raced"
 
 
-def test_designs_are_not_raced_and_changes_only_at_the_last_rung(
+def test_designs_are_not_raced_and_changes_are_after_a_quarter(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graces, falls_behind = [], Race.falls_behind
@@ -1095,7 +1095,7 @@ def test_designs_are_not_raced_and_changes_only_at_the_last_rung(
     result = search(tiny_task, job)
     assert result.search is not None
     trials = result.search.trials
-    assert graces == [0, 0, 3, 3, 3, 2, 2, 2, 2, 0, 0, 0]
+    assert graces == [0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0]
     assert [trial.epochs for trial in trials[2:5]] == [16, 16, 16]
     assert min(trial.epochs for trial in trials[5:9]) >= 4
 

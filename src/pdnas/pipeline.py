@@ -293,19 +293,35 @@ class Pipeline:
         usable = self.job.budget_seconds - reserve(self.progress.plan.epoch_seconds)
         return max(least, min(most, 1 - sum(parts) / usable))
 
-    def _search_share(self) -> float:
-        """The part of a budget after which the searches end."""
-        plan = self.progress.plan
-        if not self.job.strategy.trained_epochs:
+    def _search_share(self, training: float | None) -> float:
+        """The part of a budget after which the searches end.
+
+        Args:
+            training: Seconds of a training, where the search trains what it tries.
+        """
+        job = self.job
+        if training is None:
             return SEARCH_SHARE
-        later = plan.candidate_seconds, plan.tune_seconds, plan.final_seconds
-        return self._share(SEARCH_SHARE, LONGEST_SEARCH, *later)
+        count = job.candidates * len(self._problems) + job.mutations + FINALISTS * job.repeats
+        later = self.progress.plan.tune_seconds, self._final_seconds(training)
+        return self._share(SEARCH_SHARE, LONGEST_SEARCH, count * training, *later)
 
     def _candidate_share(self) -> float:
         """The part of a budget after which the choice is made."""
-        if self.job.tune:
+        trials = self.progress.trials
+        if self.job.tune or not trials:
             return CANDIDATE_SHARE
-        return self._share(CANDIDATE_SHARE, LONGEST_CANDIDATES, self.progress.plan.final_seconds)
+        training = statistics.fmean(trial.seconds for trial in trials)
+        return self._share(CANDIDATE_SHARE, LONGEST_CANDIDATES, self._final_seconds(training))
+
+    def _final_seconds(self, training: float) -> float:
+        """What final trainings and controls may take, by what a candidate's training takes.
+
+        They have twice its patience.
+        """
+        job = self.job
+        count = job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
+        return min(self.progress.plan.final_seconds, 2 * training * count)
 
     def _record(self, lines: Sequence[dict[str, Any]], **update: Any) -> None:
         """Write down what is finished: first its history, then the fact."""
@@ -322,14 +338,22 @@ class Pipeline:
         """Search one cell of the grid, from its last checkpoint if there is one."""
         problem = self._problems[number]
         strategy = self.job.strategy.lasting(self.progress.plan.epochs)
-        share = self._search_share() * (number + 1) / len(self._problems)
+        part = (number + 1) / len(self._problems)
         with strategy.begin(problem) as search:
             self._live = search
-            before = self._restore(search, number)
+            before, first = self._restore(search, number), search.epoch
             began = saved = time.monotonic()
+
+            def is_late() -> bool:
+                """Whether this search's part of the budget is spent."""
+                done, training = search.epoch - first, None
+                if strategy.trained_epochs and done:
+                    training = (time.monotonic() - began) / done
+                return self._is_late(part * self._search_share(training))
+
             cost = 0.0
-            while not search.is_over and not (search.epoch and self._is_late(share)):
-                epoch = search.step(lambda: self._is_late(share))
+            while not search.is_over and not (search.epoch and is_late()):
+                epoch = search.step(is_late)
                 line = {"phase": "search", "cell": number, **_line(epoch)}
                 length = self._append(line)
                 self.watcher.searched(search, epoch)
@@ -346,8 +370,7 @@ class Pipeline:
                     cost = saved - now
             found = time.monotonic()
             self.watcher.rating(search)
-            candidates = search.candidates(lambda: self._is_late(share))
-            candidates = search.refine(candidates, lambda: self._is_late(share))
+            candidates = search.refine(search.candidates(is_late), is_late)
             cell = Cell(
                 num_blocks=problem.num_blocks,
                 hidden=problem.hidden,
@@ -422,9 +445,9 @@ class Pipeline:
         trials, plan = self.progress.trials, self.progress.plan
         if self.job.budget_seconds is None or not self.job.strategy.climbs or not trials:
             return False
-        again = CLIMBERS * (SURE - TELLING) * statistics.fmean(trial.seconds for trial in trials)
-        share = self._share(0.0, LONGEST_SEARCH, again, plan.tune_seconds, plan.final_seconds)
-        return not self._is_late(share)
+        training = statistics.fmean(trial.seconds for trial in trials)
+        later = CLIMBERS * (SURE - TELLING) * training, self._final_seconds(training)
+        return not self._is_late(self._share(0.0, LONGEST_SEARCH, plan.tune_seconds, *later))
 
     def _try(self, entry: Entry) -> None:
         """Train a candidate, and write down what came of it, unless the time ran out over it."""

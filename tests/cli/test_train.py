@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 
 import pdnas as package
 from pdnas.architecture import Architecture, BlockSpec
+from pdnas.compare.work import Attempt
 from pdnas.models.baselines import BASELINES
 from pdnas.models.design import read_design
 from pdnas.runs import LOCK, load_run
@@ -169,6 +170,23 @@ def test_an_architecture_is_read_from_a_file(train: Train) -> None:
     assert Architecture.model_validate(result["architecture"]) == mine
     assert result["hidden"] == 64
     assert result["recipe"] == Recipe(epochs=4).model_dump()
+
+
+def test_an_architecture_is_read_from_a_rival_of_a_comparison(train: Train) -> None:
+    about = {"curve": (), "val": 0.5, "test": 0.5, "parameters": 1, "seconds": 1.0, "trainings": 1}
+    where = {"task": "a", "split": "b", "split_sha256": "c", "environment": {}}
+    mine = Architecture(blocks=(BlockSpec(activation="tanh"), BlockSpec()))
+    for rival, architecture in (("pdnas", mine), ("lgcn", None)):
+        attempt = Attempt.model_validate(
+            {"rival": rival, "seed": 3, "architecture": architecture, "hidden": 5, **about, **where}
+            | {"recipe": Recipe(epochs=2, lr=0.5)}
+        )
+        Path("rival.json").write_text(attempt.model_dump_json())
+        result = train(arch="rival.json")
+        assert result["hidden"] == 5
+        assert result["recipe"]["lr"] == 0.5
+        expected = architecture or BASELINES["lgcn"].design
+        assert read_design(result["architecture"]) == expected
 
 
 def test_an_architecture_is_read_from_a_run(train: Train) -> None:

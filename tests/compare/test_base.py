@@ -3,10 +3,13 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 import pdnas
 from pdnas import pipeline
@@ -138,6 +141,16 @@ def test_another_task_is_refused(make: Make, tiny_task: GraphTask) -> None:
         make(tiny_task.with_split("random", 0), strategies=("random",), seeds=1, baselines=())
 
 
+def test_data_that_have_changed_are_refused(make: Make, tiny_task: GraphTask) -> None:
+    make(strategies=("random",), seeds=1, baselines=())
+    (graph,) = tiny_task.graphs
+    assert isinstance(graph.x, Tensor)
+    other = replace(graph, x=graph.x.clone().index_fill_(0, torch.tensor([3]), 0.5))
+    changed = replace(tiny_task, source=replace(tiny_task.source, graphs=(other,)))
+    with pytest.raises(RunError, match="on other data: features, edges or labels have changed"):
+        make(changed, strategies=("random",), seeds=1, baselines=())
+
+
 def test_other_settings_of_a_strategy_are_refused(make: Make) -> None:
     make(strategies=("random",), seeds=1, baselines=())
     with pytest.raises(RunError, match=r"random-0\.json' is of other settings"):
@@ -242,6 +255,15 @@ def test_who_trains_what_it_tries_goes_on_until_its_time_is_over() -> None:
     assert epochs == {60.0: [400, MANY, 400, MANY], None: [400, 100, 400, 400]}
     few = make_comparison(strategies=names, epochs=7)
     assert {few.job_of(strategy, 0).strategy.epochs for strategy in few.strategies} == {7}
+
+
+def test_a_budget_that_leaves_nothing_is_refused_before_anything_is_done(
+    make: Make, tmp_path: Path
+) -> None:
+    said = r"0\.5 seconds for each rival, of which 2 are kept for its end; give 3 or more"
+    with pytest.raises(SearchError, match=said):
+        make(budget_seconds=0.5)
+    assert not (tmp_path / "mine").exists()
 
 
 def test_there_is_a_budget_by_default() -> None:

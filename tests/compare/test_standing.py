@@ -62,7 +62,7 @@ def test_the_first_is_as_good_after_some_seconds(
     ]
     caught = catch(first, rival)
     assert caught == Catch(seconds=7.0, rival_seconds=35.0, rival_first=18.0, times=2, seeds=2)
-    assert str(caught) == "7.0 s, 5.0 times sooner than its choice; itself 18.0 s"
+    assert str(caught) == ("7.0 s, 5.0 times sooner than its choice; it had one after 18.0 s")
 
 
 def test_a_rival_that_is_reached_with_some_seeds_only(
@@ -71,7 +71,9 @@ def test_a_rival_that_is_reached_with_some_seeds_only(
     rival = [attempt_of("random", 0, (8.0, 0.6)), attempt_of("random", 1, (8.0, 0.9))]
     caught = catch(first, rival)
     assert caught == Catch(seconds=4.0, rival_seconds=8.0, rival_first=8.0, times=1, seeds=2)
-    assert str(caught) == ("4.0 s (1 of 2 seeds), 2.0 times sooner than its choice; itself 8.0 s")
+    assert str(caught) == (
+        "4.0 s (1 of 2 seeds), 2.0 times sooner than its choice; it had one after 8.0 s"
+    )
 
 
 def test_a_rival_that_is_never_reached(first: list[Attempt], attempt_of: MakeAttempt) -> None:
@@ -105,7 +107,7 @@ def test_a_rival_is_paired_with_the_first_by_seed(
         "1",
         "1.5",
         "-2.50 (-21.56 to +16.56)",
-        "7.0 s, 0.2 times sooner than its choice; itself 1.5 s",
+        "7.0 s, 4.7 times later than its choice; it had one after 1.5 s",
     ]
 
 

@@ -1,12 +1,14 @@
 """A rival with a seed: what it does, and what it must not look at."""
 
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
 from pdnas import pipeline
 from pdnas.compare import work as module
-from pdnas.compare.work import Attempt, BaselineWork, StrategyWork
+from pdnas.compare.work import Attempt, BaselineWork, StrategyWork, read_attempt
 from pdnas.errors import DivergedError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
@@ -64,6 +66,17 @@ def test_a_baseline_ends_with_its_budget(tiny_task: GraphTask) -> None:
     work = BaselineWork(task="task", rival="gcn", seed=0, recipe=recipe, budget_seconds=2.3)
     came = attempt(work, tiny_task)
     assert 0.2 < came.seconds <= 2.3, "all epochs would take hours; two seconds are kept"
+    assert len(came.warnings) == 1
+    assert re.match(r"The budget ended its training after \d+ epochs\.", came.warnings[0])
+
+
+def test_a_rival_is_read_from_its_file(tiny_task: GraphTask, job: Job, tmp_path: Path) -> None:
+    came = attempt(StrategyWork(task="task", rival="random", seed=5, job=job), tiny_task)
+    (tmp_path / "rival.json").write_text(came.model_dump_json())
+    assert read_attempt(tmp_path / "rival.json") == came
+    (tmp_path / "other.json").write_text("{}")
+    assert read_attempt(tmp_path / "other.json") is None
+    assert read_attempt(tmp_path / "nothing.json") is None
 
 
 def test_a_strategy_is_a_search_and_a_training(tiny_task: GraphTask, job: Job) -> None:

@@ -169,15 +169,15 @@ def test_a_part_that_fails_is_reported_and_the_others_are_kept(
     watcher = Kept()
     with pytest.raises(
         RunError,
-        match=r"^2 part\(s\) of the table failed, the first of them 'cora-1': RunError: It "
-        r"rained\.; what is done is kept: run the same command again, or leave out what always "
+        match=r"^2 part\(s\) of the table failed, the first of them 'cora-1': It "
+        r"rained; what is done is kept: run the same command again, or leave out what always "
         r"fails\.$",
     ):
         make(on_done=watcher)
     expected = ALL - {"cora-1", "pubmed-0", "cora-last"}
     assert set(watcher.keys) == {path.stem for path in (tmp_path / "table/runs").iterdir()}
     assert set(watcher.keys) == expected
-    assert watcher.failures == dict.fromkeys(small.fails, "RunError: It rained.")
+    assert watcher.failures == dict.fromkeys(small.fails, "It rained.")
     assert not (tmp_path / "table" / "table.md").exists()
     small.fails.clear()
     assert set(make().keys) == ALL - expected

@@ -17,6 +17,18 @@ def test_labels_tell_the_kind(square: Data) -> None:
     assert source_from_data(square, "a").kind == "multi-label"
 
 
+def test_a_fingerprint_tells_data_apart_whatever_they_are_called(square: Data) -> None:
+    known = source_from_data(square, "a").sha256
+    assert source_from_data(square.clone(), "b").sha256 == known
+    for name in ("x", "edge_index", "y"):
+        other = square.clone()
+        other[name] = other[name].flip(0)
+        assert source_from_data(other, "a").sha256 != known, name
+    sparse = square.clone()
+    sparse.x = sparse.x.to_sparse_coo()
+    assert len({source_from_data(sparse, "a").sha256 for _ in range(2)}) == 1
+
+
 def test_a_column_of_labels_counts_as_one_label_per_node(square: Data) -> None:
     square.y = square.y.unsqueeze(1)
     assert source_from_data(square, "a").graphs[0].y.shape == (4,)

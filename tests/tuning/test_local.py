@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from multiprocessing.context import ForkServerContext
@@ -181,6 +183,21 @@ def test_a_process_that_dies_at_work_is_replaced(
     executor.start(1, work)
     assert isinstance(ended(executor), Done)
     assert process not in processes()
+
+
+def test_a_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import pdnas\n"
+        "task = pdnas.load_task('citeseer')\n"
+        "pdnas.compare(task, 'mine', strategies=('random',), baselines=(), seeds=1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "exit code 1) as it started; processes read 'mine.py' again" in done.stderr
+    assert 'under if __name__ == "__main__":' in done.stderr
 
 
 def test_a_process_that_dies_before_the_answer_is_replaced(

@@ -129,6 +129,18 @@ def test_a_folder_is_made_and_opened_again(run: RunDirectory) -> None:
     assert (run.path / "settings.json").read_bytes() == before
 
 
+def test_a_folder_that_holds_something_else_is_refused_and_an_empty_one_is_not(
+    tmp_path: Path,
+) -> None:
+    assert open_folder(tmp_path, {}, refuse).path == tmp_path
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "letter.txt").touch()
+    with pytest.raises(RunError, match=r"'.*other' holds something else already; give an"):
+        open_folder(other, {}, refuse)
+    assert [path.name for path in other.iterdir()] == ["letter.txt"]
+
+
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match="cannot be made"):

@@ -213,8 +213,8 @@ def test_a_folder_whose_maker_died_at_once_is_made_again(
     ("error", "reason"),
     [
         (DivergedError("The loss is gone."), "The loss is gone."),
-        (SearchError("No network\n  fits."), "SearchError: No network fits."),
-        (PdnasError("A sentence."), "PdnasError: A sentence."),
+        (SearchError("No network\n  fits."), "No network fits."),
+        (PdnasError("A sentence."), "A sentence."),
         (ValueError("two\nlines"), "ValueError: two lines"),
     ],
 )

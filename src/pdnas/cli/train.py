@@ -20,6 +20,7 @@ from pdnas.cli.flags import (
     enough_memory,
     given,
 )
+from pdnas.compare.work import read_attempt
 from pdnas.errors import PdnasError
 from pdnas.models import AnyDesign, Design, load_design
 from pdnas.models.baselines import BASELINES
@@ -62,7 +63,8 @@ class Command:
         tyro.conf.Positional[str],
         tyro.conf.arg(
             metavar="ARCH",
-            help=f"{', '.join(BASELINES)}, an architecture's JSON file, or a run directory",
+            help=f"{', '.join(BASELINES)}, an architecture's JSON file, that of a rival in a "
+            "comparison, or a run directory",
         ),
     ]
     task: TaskFlags = TaskFlags()
@@ -122,7 +124,11 @@ def find_architecture(name: str) -> tuple[Design, int, Recipe]:
     if _is_folder(path):
         return _of_run(RunDirectory.open(path))
     if path.suffix == ".json":
-        return load_design(path), HIDDEN, RECIPES["default"]
+        attempt = read_attempt(path)
+        if attempt is None:
+            return load_design(path), HIDDEN, RECIPES["default"]
+        design = attempt.architecture or BASELINES[attempt.rival].design
+        return design, attempt.hidden, attempt.recipe
     raise unknown("baseline", name, [*BASELINES, "a .json file", "a run directory"])
 
 

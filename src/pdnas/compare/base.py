@@ -1,5 +1,6 @@
 """Rivals side by side: same split, same space, same budget; what is done is not done again."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +13,7 @@ from pdnas.compare.work import Attempt, BaselineWork, RivalWork, StrategyWork
 from pdnas.errors import SearchError, first_complaint
 from pdnas.job import MANY, Job, Watcher, make_job
 from pdnas.models.baselines import BASELINES
-from pdnas.pipeline import grid
+from pdnas.pipeline import grid, reserve
 from pdnas.runs import RESULT, SETTINGS, Record
 from pdnas.search import Strategy
 from pdnas.search.base import read_strategy
@@ -71,6 +72,12 @@ class Comparison(Record):
             raise SearchError(
                 f"A comparison tunes no recipes, but tune is {self.job.tune}; tune one first and "
                 "give it as the shared recipe."
+            )
+        limit, least = self.job.budget_seconds, math.ceil(reserve(0.0)) + 1
+        if limit is not None and limit < least:
+            raise SearchError(
+                f"The budget is {limit:g} seconds for each rival, of which {reserve(0.0):g} are "
+                f"kept for its end; give {least} or more."
             )
         if self.epochs is not None and self.epochs < 1:
             raise SearchError(f"--epochs is {self.epochs}; give 1 or more.")
@@ -134,6 +141,7 @@ class CompareSettings(Record):
         comparison: What decides it.
         task: What it is on, in words.
         split_sha256: Fingerprint of the split.
+        data_sha256: Fingerprint of the graphs and their labels.
         asked: How the task was asked for.
         device: Where it is done.
         threads: CPU threads of each attempt.
@@ -144,6 +152,7 @@ class CompareSettings(Record):
     comparison: Comparison
     task: str
     split_sha256: str
+    data_sha256: str
     asked: dict[str, Any]
     device: str
     threads: int
@@ -220,6 +229,7 @@ def compare(
         comparison=comparison,
         task=repr(task),
         split_sha256=task.split.sha256,
+        data_sha256=task.source.sha256,
         asked=dict(asked or {}),
         device=place,
         threads=threads,
@@ -259,6 +269,11 @@ def _refusal(there: bytes, now: CompareSettings) -> str | None:
     other = difference(before.decisive(), now.decisive())
     if other is None:
         return None
+    if other == "another data_sha256":
+        return (
+            "holds a comparison on other data: features, edges or labels have changed since; give "
+            "another --output."
+        )
     return (
         f"holds a comparison with other settings: {other}; repeat them, or give another --output."
     )

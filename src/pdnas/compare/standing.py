@@ -62,9 +62,14 @@ class Catch(Record):
     def __str__(self) -> str:
         if self.seconds is None or self.rival_seconds is None or self.rival_first is None:
             return "never"
-        ratio = f"{self.rival_seconds / self.seconds:.1f} times sooner than its choice"
+        ratio, when = self.rival_seconds / self.seconds, "sooner"
+        if ratio < 1:
+            ratio, when = 1 / ratio, "later"
         some = f" ({self.times} of {self.seeds} seeds)" if self.times < self.seeds else ""
-        return f"{self.seconds:.1f} s{some}, {ratio}; itself {self.rival_first:.1f} s"
+        return (
+            f"{self.seconds:.1f} s{some}, {ratio:.1f} times {when} than its choice; it had one "
+            f"after {self.rival_first:.1f} s"
+        )
 
 
 class Standing(Record):

@@ -1,9 +1,11 @@
 """The work that a comparison is made of: one rival with one seed, from its start to its test."""
 
 from abc import abstractmethod
+from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
 from pdnas.architecture import Architecture
 from pdnas.compare.curve import Curve, CurveWatcher, Point
@@ -59,6 +61,14 @@ class Attempt(Record):
     split_sha256: str
     environment: dict[str, Any]
     work_sha256: str = ""
+
+
+def read_attempt(path: Path) -> Attempt | None:
+    """What a rival came to, from its file in a comparison; none: it is another kind of file."""
+    try:
+        return Attempt.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 class RivalWork(Piece):
@@ -131,11 +141,15 @@ class BaselineWork(RivalWork):
 
     def attempt(self, task: GraphTask, curve: Curve) -> dict[str, Any]:
         baseline, limit = BASELINES[self.rival], self.budget_seconds
+        warnings: list[str] = []
 
         def is_late(epoch: Epoch) -> bool:
             """With as much kept for the end as a search keeps."""
             kept = reserve(curve.seconds / (epoch.epoch + 1))
-            return limit is not None and curve.seconds > limit - kept
+            if limit is None or curve.seconds <= limit - kept:
+                return False
+            warnings.append(f"The budget ended its training after {epoch.epoch + 1} epochs.")
+            return True
 
         network, outcome = train_once(
             baseline.design,
@@ -154,4 +168,5 @@ class BaselineWork(RivalWork):
             "trainings": 1,
             "architecture": None,
             "recipe": self.recipe,
+            "warnings": warnings,
         }

@@ -1,5 +1,6 @@
 """Graphs with labels, as a data source reads them, and the registries of such sources."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -100,6 +101,18 @@ class Source:
                 _check_masks(
                     masks, f"the split '{name}' of '{self.name}'", self.graphs[0].num_nodes
                 )
+
+    @cached_property
+    def sha256(self) -> str:
+        """Fingerprint of the graphs and their labels, whatever they are called."""
+        digest = hashlib.sha256()
+        for graph in self.graphs:
+            x = graph.x
+            values = [x] if isinstance(x, Tensor) else [x.pattern.rowptr, x.pattern.cols, x.values]
+            for tensor in (*values, graph.edge_index, graph.y):
+                digest.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
+                digest.update(tensor.cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
     def split(self, name: str | None = None, seed: int | None = None) -> Split:
         """The split of that name; by default the data's own, or ``random`` where there is none.

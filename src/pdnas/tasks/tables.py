@@ -245,7 +245,8 @@ def _splits_and_features(
         else:
             raise TaskError(
                 f"The column '{name}' of the nodes of '{folder}' is of type {kind}, but features "
-                "are numbers; drop it or encode it as numbers, one column per category."
+                "are numbers; drop it or encode it as numbers, one column per category"
+                + ("." if "id" in nodes.column_names else ", or call it id if it names the nodes.")
             )
     if not features:
         raise TaskError(

@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import traceback
@@ -38,6 +39,7 @@ class _Worker:
     process: SpawnProcess
     line: Connection
     number: int | None = None
+    is_new: bool = True
 
 
 class LocalExecutor(Executor):
@@ -88,7 +90,15 @@ class LocalExecutor(Executor):
             worker.process.join()
             code = worker.process.exitcode
             cause = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-            return Failed(number, f"Its process died ({cause}).")
+            script = getattr(sys.modules["__main__"], "__file__", None)
+            hint = ""
+            if code == 1 and worker.is_new and script is not None:
+                hint = (
+                    f" as it started; processes read '{Path(script).name}' again, so call what "
+                    'uses them there under if __name__ == "__main__":'
+                )
+            return Failed(number, f"Its process died ({cause}){hint}.")
+        worker.is_new = False
         if kind == "report":
             return Reported(number, *values)
         worker.number = None

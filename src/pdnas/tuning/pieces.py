@@ -128,8 +128,8 @@ class Pieces(Generic[R]):
             key, reason = next(iter(failures.items()))
             raise RunError(
                 f"{len(failures)} part(s) of the {self._whole} failed, the first of them '{key}': "
-                f"{reason}; what is done is kept: run the same command again, or leave out what "
-                "always fails."
+                f"{reason.removesuffix('.')}; what is done is kept: run the same command again, or "
+                "leave out what always fails."
             )
 
     def _check_same(self, key: str, work: Piece) -> None:
@@ -160,6 +160,11 @@ def open_folder(
             if reason is not None:
                 raise RunError(f"The folder '{folder}' {reason}")
     else:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise RunError(
+                f"The folder '{folder}' holds something else already; give an --output that is not "
+                "there yet, or an empty folder."
+            )
         try:
             (folder / RUNS).mkdir(parents=True)
         except OSError as error:

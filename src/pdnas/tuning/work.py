@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pdnas.architecture import Architecture
-from pdnas.errors import DivergedError
+from pdnas.errors import PdnasError
 from pdnas.job import Job, Watcher
 from pdnas.models import AnyDesign
 from pdnas.pipeline import Pipeline
@@ -199,4 +199,4 @@ class SearchWork(Work):
 def reason_of(error: BaseException) -> str:
     """Why work failed, in a line."""
     text = " ".join(str(error).split())
-    return text if isinstance(error, DivergedError) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, PdnasError) else f"{type(error).__name__}: {text}"
