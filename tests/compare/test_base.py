@@ -284,3 +284,15 @@ def test_processes_do_the_work(tiny_task: GraphTask, tmp_path: Path) -> None:
     verdict = compare(tiny_task, tmp_path / "mine", device="cpu", workers=1, **given)
     assert [one.rival for one in verdict.standings] == ["random", "gcn"]
     assert pipeline.TIMED == 5
+
+
+@pytest.mark.parametrize("task", ["cora", "citeseer"])
+def test_the_comparisons_of_this_repository_are_of_the_work_that_there_is_now(task: str) -> None:
+    folder = Path(__file__).parents[2] / "benchmarks" / "results" / "compare" / task
+    settings = base.CompareSettings.model_validate_json((folder / "settings.json").read_bytes())
+    works = settings.comparison.works()
+    for key, work in works.items():
+        attempt = Attempt.model_validate_json((folder / "runs" / f"{key}.json").read_bytes())
+        assert attempt.work_sha256 == work.sha256, key
+    verdict = Verdict.model_validate_json((folder / "result.json").read_bytes())
+    assert verdict.markdown() == (folder / "table.md").read_text()

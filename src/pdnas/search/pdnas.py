@@ -98,10 +98,10 @@ class Pdnas(Strategy):
         32, ge=0, description="How many of them adapt the weights before they are ranked again."
     )
     adapt_epochs: int = Field(10, ge=1, description="For how many epochs they do.")
-    climb: Literal["off", "on"] = Field(
-        "on",
+    climb: Literal["off", "on"] | None = Field(
+        None,
         description="Whether the rest of a budget of seconds is spent on changes of the best "
-        "candidates.",
+        "candidates; on unless it is off.",
     )
 
     @model_validator(mode="after")
@@ -121,7 +121,7 @@ class Pdnas(Strategy):
 
     @property
     def climbs(self) -> bool:
-        return self.climb == "on"
+        return self.climb != "off"
 
     @property
     def refining(self) -> int:
