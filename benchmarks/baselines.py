@@ -23,7 +23,7 @@ from units import Record, run_units  # noqa: E402
 from pdnas.models.baselines import BASELINES  # noqa: E402
 from pdnas.runs import Result, Scores, environment  # noqa: E402
 from pdnas.tasks import load_task  # noqa: E402
-from pdnas.training import RECIPES, train  # noqa: E402
+from pdnas.training import RECIPES, find_recipe, train  # noqa: E402
 from pdnas.training.device import find_device  # noqa: E402
 
 TASKS = ("cora", "citeseer", "pubmed")
@@ -62,7 +62,7 @@ def is_done(record: Record, seeds: int) -> bool:
     return (
         result.architecture == baseline.design
         and result.hidden == baseline.hidden
-        and result.recipe == RECIPES[name].model_dump()
+        and find_recipe(result.recipe) == RECIPES[name]
         and result.seeds == tuple(range(seeds))
     )
 

@@ -77,6 +77,7 @@ RECIPE_FLAGS = {
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
+    "--batch-nodes": "9",
 }
 RIVAL_FLAGS = {
     "--climb": ("off", "pdnas"),

@@ -43,6 +43,7 @@ RECIPE_FLAGS = {
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
+    "--batch-nodes": "9",
 }
 BETWEEN_COPIES = {"--consistency", "--consistency-warm-up", "--sharpening"}
 """They matter where there are several."""

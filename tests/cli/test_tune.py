@@ -59,6 +59,7 @@ RECIPE_FLAGS = {
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
+    "--batch-nodes": "9",
 }
 JOB_FLAGS: dict[str, tuple[list[str], Any]] = {
     "--blocks": (["1", "3"], (1, 3)),

@@ -233,6 +233,16 @@ def test_nothing_reads_memory_that_nobody_wrote(monkeypatch: pytest.MonkeyPatch)
     assert csr_matmul(EXAMPLE, randn(6), right).isfinite().all()
 
 
+@pytest.mark.parametrize("rows", [[], [0], [4, 1, 1], [3, 2, 1, 0]])
+def test_selected_rows_are_those_of_the_matrix(rows: list[int]) -> None:
+    values, index = randn(EXAMPLE.nnz).detach(), torch.tensor(rows, dtype=torch.long)
+    pattern, entries = EXAMPLE.select(index)
+    whole = EXAMPLE.with_values(values).to_dense()
+    if rows:
+        assert torch.equal(pattern.with_values(values[entries]).to_dense(), whole[index])
+    assert (pattern.num_rows, pattern.num_cols) == (len(rows), EXAMPLE.num_cols)
+
+
 def test_a_permutation_and_its_gradient() -> None:
     order = torch.tensor([2, 0, 3, 1])
     values = randn(4)

@@ -13,6 +13,7 @@ from pdnas.ops.features import (
     compact,
     dropout,
     dropout_entries,
+    take_nodes,
 )
 
 DENSE = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0, -3.0]])
@@ -72,6 +73,17 @@ def test_stacked_matrices_lie_below_each_other(parts: list[int]) -> None:
     dense = [random_sparse(rows, 3, 0.5, seed=rows) for rows in parts]
     stacked = SparseFeatures.stack([SparseFeatures.from_tensor(part) for part in dense])
     assert torch.equal(stacked.to_dense(), torch.cat(dense))
+
+
+def test_nodes_are_taken_in_any_order_in_both_forms() -> None:
+    x = torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0], [3.0, 4.0]])
+    nodes = torch.tensor([3, 0, 2])
+    taken = take_nodes(SparseFeatures.from_tensor(x), nodes)
+    assert isinstance(taken, SparseFeatures)
+    assert torch.equal(taken.to_dense(), x[nodes])
+    plain = take_nodes(x, nodes)
+    assert isinstance(plain, Tensor)
+    assert torch.equal(plain, x[nodes])
 
 
 def test_moving_keeps_pattern_and_values() -> None:

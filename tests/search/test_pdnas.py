@@ -313,9 +313,9 @@ def test_an_epoch_takes_its_training_steps_and_then_looks_at_validation(
         return loss(logits, y, kind)
 
     class Watched(Batches):
-        def __init__(self, task: GraphTask, part: Part, size: int = 1) -> None:
+        def __init__(self, task: GraphTask, part: Part, size: int = 1, **others: Any) -> None:
             parts.append(part)
-            super().__init__(task, part, size)
+            super().__init__(task, part, size, **others)
 
     monkeypatch.setattr(GraphNetwork, "forward", watched)
     epochs = importlib.import_module("pdnas.training.epochs")

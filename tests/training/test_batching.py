@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -111,3 +113,36 @@ def test_copies_give_the_same_logits_over_and_over(
     repeated = batch.repeated(copies)
     logits = network(batch.x, batch.adjacency)
     torch.testing.assert_close(network(repeated.x, repeated.adjacency), logits.repeat(copies, 1))
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_clusters_hold_what_their_nodes_and_edges_are(tiny_task: GraphTask, layout: str) -> None:
+    (graph,) = tiny_task.graphs
+    assert isinstance(graph.x, Tensor)
+    x = graph.x if layout == "dense" else SparseFeatures.from_tensor(graph.x)
+    source = replace(tiny_task.source, graphs=(replace(graph, x=x),))
+    task = replace(tiny_task, source=source)
+    answers = [torch.arange(20.0).unsqueeze(1)]
+    batches = Batches(task, "train", answers=answers, nodes=8)
+    known = {tuple(edge) for edge in graph.edge_index.T.tolist()}
+    counted = []
+    for batch in batches.shuffled():
+        assert batch.answers is not None
+        nodes = batch.answers[:, 0].long()  # each answer is the number of its node
+        assert torch.equal(dense(batch.x), graph.x[nodes])
+        edges = nodes[batch.adjacency.edge_index]
+        inside = [edge for edge in known if set(edge) <= set(nodes.tolist())]
+        assert sorted(map(tuple, edges.T.tolist())) == sorted(inside)
+        assert batch.nodes is not None
+        assert batch.nodes.numel() > 0
+        assert torch.equal(batch.y, graph.y[nodes[batch.nodes]])
+        counted.append(nodes[batch.nodes])
+    assert len(counted) > 1
+    assert torch.equal(torch.cat(counted).sort().values, task.split.train)
+    assert len(list(batches.in_order())) == 1, "in order it is the whole graph"
+
+
+@pytest.mark.parametrize("nodes", [None, 20, 1000])
+def test_a_graph_that_fits_into_a_batch_is_not_cut(tiny_task: GraphTask, nodes: int | None) -> None:
+    (batch,) = Batches(tiny_task, "train", nodes=nodes).shuffled()
+    assert batch.adjacency is tiny_task.graphs[0].adjacency

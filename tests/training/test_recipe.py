@@ -32,6 +32,7 @@ def test_the_defaults_are_those_of_the_gcn_paper_but_for_patience_and_length() -
         "patience": 100,
         "selection": "metric",
         "batch_graphs": 2,
+        "batch_nodes": None,
     }
 
 
@@ -162,6 +163,7 @@ recipes = st.builds(
     patience=counts,
     selection=st.sampled_from(["metric", "loss"]),
     batch_graphs=counts,
+    batch_nodes=st.none() | counts,
 )
 
 
@@ -179,10 +181,13 @@ def test_a_named_recipe_is_found_again_in_its_file(name: str, tmp_path: Path) ->
 
 
 def test_a_file_has_a_line_for_every_field(tmp_path: Path) -> None:
-    Recipe(lr=1e-05, epochs=3).save(tmp_path / "mine.toml")
+    Recipe(lr=1e-05, epochs=3, batch_nodes=7).save(tmp_path / "mine.toml")
     lines = (tmp_path / "mine.toml").read_text().splitlines()
     assert [line.split(" = ")[0] for line in lines] == list(Recipe.model_fields)
     assert lines[:2] == ['optimizer = "adam"', "lr = 1e-05"]
+    assert lines[-1] == "batch_nodes = 7"
+    Recipe().save(tmp_path / "mine.toml")
+    assert "batch_nodes" not in (tmp_path / "mine.toml").read_text(), "there is none"
 
 
 @pytest.mark.parametrize("place", [".", "none/mine.toml"])

@@ -145,11 +145,13 @@ class Adjacency:
 
     def subgraph(self, nodes: Tensor) -> "Adjacency":
         """The graph of some nodes, numbered in their order, and of the edges between them."""
+        count = nodes.numel()
         number = torch.full((self.num_nodes,), -1, device=nodes.device)
-        number[nodes] = torch.arange(nodes.numel(), device=nodes.device)
-        edges = torch.stack([number[self.sources], number[self.targets]])
-        inside = edges[:, (edges >= 0).all(dim=0)]
-        return Adjacency.from_edge_index(inside, nodes.numel())
+        number[nodes] = torch.arange(count, device=nodes.device)
+        heard, _ = self.pattern.select(nodes)
+        sources = number[heard.cols.long()]
+        inside = sources >= 0
+        return Adjacency(Csr.from_rows(heard.rows[inside], sources[inside], (count, count)))
 
     def parts(self, edges: int) -> Iterator["Part"]:
         """What each node hears, for a few nodes at a time, all nodes in order.

@@ -77,6 +77,15 @@ class Csr:
         shape = (self.num_cols, self.num_rows)
         return Csr.from_rows(self.cols[order].long(), cols, shape), order
 
+    def select(self, rows: Tensor) -> tuple["Csr", Tensor]:
+        """Some rows, in that order, and which entries these have here, ``[nnz']``."""
+        first = self.rowptr.long()
+        counts = first.diff()[rows]
+        rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        shifts = (first[rows] - rowptr[:-1]).repeat_interleave(counts)
+        entries = torch.arange(shifts.numel(), device=rows.device) + shifts
+        return Csr.from_pointers(rowptr, self.cols[entries], self.num_cols), entries
+
     def per_head(self, heads: int) -> tuple["Csr", Tensor]:
         """A pattern in which row and column ``i`` become ``i H`` to ``i H + H - 1``, one per head.
 

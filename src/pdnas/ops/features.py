@@ -60,6 +60,11 @@ class SparseFeatures:
     def to(self, device: torch.device | str) -> "SparseFeatures":
         return SparseFeatures(self.pattern.to(device), self.values.to(device))
 
+    def select(self, rows: Tensor) -> "SparseFeatures":
+        """Some rows, in that order."""
+        pattern, entries = self.pattern.select(rows)
+        return SparseFeatures(pattern, self.values[entries])
+
     def to_dense(self) -> Tensor:
         """The matrix itself, for inspection; nothing in a network calls this."""
         rows = self.pattern.rows
@@ -97,6 +102,11 @@ class WeightedFeatures:
 
 BlockInput: TypeAlias = Features | WeightedFeatures
 """What a block reads: raw features or another block's output; a product is all that is asked."""
+
+
+def take_nodes(x: Features, nodes: Tensor) -> Features:
+    """The features of some nodes, in that order."""
+    return x.select(nodes) if isinstance(x, SparseFeatures) else x.index_select(0, nodes)
 
 
 def compact(x: Tensor) -> Features:

@@ -62,7 +62,7 @@ class SharedWeights:
         self.optimizer = torch.optim.Adam(
             self.supernet.parameters(), lr=lr, weight_decay=recipe.weight_decay, fused=True
         )
-        self.train = Batches(problem.task, "train", recipe.batch_graphs)
+        self.train = Batches(problem.task, "train", recipe.batch_graphs, nodes=recipe.batch_nodes)
         self.val = Batches(problem.task, "val")
 
     def network(self, architecture: Architecture) -> GraphNetwork:

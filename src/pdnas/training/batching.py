@@ -1,4 +1,4 @@
-"""What one step of a training sees: the whole graph, or a few of many graphs joined."""
+"""What one step of a training sees: the whole graph, clusters of it, or a few of many graphs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from pdnas.ops.adjacency import Adjacency
-from pdnas.ops.features import Features, SparseFeatures
+from pdnas.ops.features import Features, SparseFeatures, take_nodes
 from pdnas.tasks import Graph, GraphTask
+from pdnas.training.clusters import clusters
 
 Part = Literal["train", "val", "test"]
 
@@ -59,14 +60,15 @@ class Batch:
 class Batches:
     """The batches of one part of a task.
 
-    With one graph there is a single batch, the whole graph, made once. With several, each batch
-    joins ``size`` of the part's graphs.
+    With one graph there is a single batch, the whole graph, made once, or in training a batch for
+    every few clusters that meet. With several graphs, each batch joins ``size`` of the part's.
 
     Args:
         task: Where the graphs are.
         part: ``train``, ``val`` or ``test``.
         size: Graphs per batch, where there are several.
         answers: What teachers say of the nodes of each graph, where there are any.
+        nodes: About how many of a single graph are in a batch of a training; none: all.
     """
 
     def __init__(
@@ -75,16 +77,17 @@ class Batches:
         part: Part,
         size: int = 1,
         answers: Sequence[Tensor] | None = None,
+        nodes: int | None = None,
     ) -> None:
-        self._graphs, self._answers = task.graphs, answers
+        self._graphs, self._answers, self._nodes = task.graphs, answers, nodes
         self._index: Tensor = getattr(task.split, part)
         self._size = size
         self._whole: Batch | None = None
         if task.split.unit == "node":
             graph = task.graphs[0]
-            nodes = self._index.to(graph.y.device)
+            counting = self._index.to(graph.y.device)
             said = None if answers is None else answers[0]
-            self._whole = Batch(graph.x, graph.adjacency, nodes, graph.y[nodes], said)
+            self._whole = Batch(graph.x, graph.adjacency, counting, graph.y[counting], said)
 
     def in_order(self) -> Iterator[Batch]:
         """The batches in the order of the split."""
@@ -92,9 +95,26 @@ class Batches:
 
     def shuffled(self) -> Iterator[Batch]:
         """The batches of one epoch of training; torch's random state decides which graphs meet."""
-        if self._whole is not None:
+        if self._whole is None:
+            return self._of(self._index[torch.randperm(self._index.numel())])
+        if self._nodes is None or self._nodes >= self._whole.adjacency.num_nodes:
             return self._of(self._index)
-        return self._of(self._index[torch.randperm(self._index.numel())])
+        return self._meetings(self._whole, self._nodes)
+
+    def _meetings(self, whole: Batch, count: int) -> Iterator[Batch]:
+        """A batch for every few clusters with a node that counts."""
+        counts = torch.zeros(whole.adjacency.num_nodes, dtype=torch.bool, device=whole.y.device)
+        counts[whole.nodes] = True
+        for nodes in clusters(whole.adjacency, count).meetings():
+            inside = counts[nodes].nonzero().flatten()
+            if inside.numel():
+                yield Batch(
+                    take_nodes(whole.x, nodes),
+                    whole.adjacency.subgraph(nodes),
+                    inside,
+                    self._graphs[0].y[nodes[inside]],
+                    None if whole.answers is None else whole.answers[nodes],
+                )
 
     def _of(self, order: Tensor) -> Iterator[Batch]:
         if self._whole is not None:

@@ -47,7 +47,7 @@ class Epochs:
     ) -> None:
         self._network, self._task, self._recipe = network, task, recipe
         self._optimizer = optimizer
-        self._train = Batches(task, "train", recipe.batch_graphs, answers)
+        self._train = Batches(task, "train", recipe.batch_graphs, answers, recipe.batch_nodes)
         self._val = Batches(task, "val")
 
     def __call__(self, epoch: int) -> Tensor:
@@ -118,6 +118,7 @@ def make_epochs(
         and task.split.unit == "node"
         and (task.kind, task.metric) == ("single-label", "accuracy")
         and recipe.epochs >= WORTHWHILE
+        and recipe.batch_nodes is None
         and graph.edge_index.size(1) + graph.num_nodes <= MOST_EDGES  # each with a self-loop
         and (not isinstance(network, PublishedNetwork) or network.recordable)
     )

@@ -53,6 +53,11 @@ class Recipe(BaseModel):
         "metric", description="What of validation picks the epoch; the other one breaks ties."
     )
     batch_graphs: int = Field(2, ge=1, description="Graphs per step where there are several.")
+    batch_nodes: int | None = Field(
+        None,
+        ge=1,
+        description="About how many nodes of a single graph a step sees, in clusters; none: all.",
+    )
 
     def make_optimizer(
         self, parameters: Iterable[nn.Parameter] | list[dict[str, Any]], *, recorded: bool = False
@@ -101,7 +106,8 @@ class Recipe(BaseModel):
 
     def save(self, path: str | Path) -> None:
         """Write a TOML file that :meth:`load` reads."""
-        lines = [f"{name} = {json.dumps(value)}" for name, value in self.model_dump().items()]
+        values = self.model_dump(exclude_none=True)
+        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
         try:
             Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
         except OSError as error:
