@@ -96,21 +96,25 @@ def test_a_network_that_was_lucky_is_changed_only_if_it_is_good_again(
     assert following is not None
     assert (following.architecture, following.seed) == (trials[2].architecture, job.trial_seed + 1)
     trials.append(trial_of(following, 0.05))  # its mean, 0.475, is behind all but the change's
-    for number in (5, 4, 3, 1, 0):
-        for again in (1, 2):
-            entry = contest.following(trials, has_time=True)
+    best = (5, 4, 3, 1, 0)
+
+    def play_round(again: int, *, has_time: bool) -> None:
+        for number in best:
+            entry = contest.following(trials, has_time=has_time)
             assert entry is not None
             assert entry.architecture == trials[number].architecture
             assert entry.seed == job.trial_seed + again
             trials.append(trial_of(entry, trials[number].val))
+
+    play_round(1, has_time=True)
+    play_round(2, has_time=True)
     entry = contest.following(trials, has_time=True)
     assert entry is not None
     assert entry.seed == job.trial_seed, "all of the best five tell: a change"
-    for again in (3, 4, 5):
-        entry = contest.following(trials, has_time=False)
-        assert entry is not None
-        assert (entry.architecture, entry.seed) == (trials[5].architecture, job.trial_seed + again)
-        trials.append(trial_of(entry, 0.54))
+    play_round(3, has_time=False)
+    play_round(4, has_time=True)  # the climb is over, whatever the clock says
+    play_round(5, has_time=False)
+    assert contest.following(trials, has_time=True) is None
 
 
 def test_climbing_goes_on_until_all_is_tried_and_tries_nothing_twice(tiny_task: GraphTask) -> None:
@@ -142,6 +146,22 @@ def test_where_all_changes_of_the_best_were_tried_the_next_best_is_changed(
     assert changed_slots(trials[5].architecture, following.architecture) == 1
 
 
+def test_where_nothing_is_left_to_change_the_best_are_trained_until_they_are_sure(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contest = contest_of(tiny_task, 6, job_of())
+    own, changes = Contest._change, iter(range(2))
+
+    def change(self: Contest, trial: Trial, trials: list[Trial]) -> Entry | None:
+        return own(self, trial, trials) if next(changes, None) is not None else None
+
+    monkeypatch.setattr(Contest, "_change", change)
+    trials: list[Trial] = []
+    while (entry := contest.following(trials, has_time=True)) is not None:
+        trials.append(trial_of(entry, 0.5))
+    assert sorted(len(own) for own in trained(trials))[-CLIMBERS:] == [SURE] * CLIMBERS
+
+
 def test_incumbents_are_trained_until_they_tell_however_poor(tiny_task: GraphTask) -> None:
     mine = architecture_of("elu", expansion=2)
     job = job_of(incumbents=(mine,))
@@ -154,7 +174,7 @@ def test_incumbents_are_trained_until_they_tell_however_poor(tiny_task: GraphTas
     assert again.count(mine) == SURE - 1
 
 
-def test_the_best_mean_of_those_that_tell_is_chosen(tiny_task: GraphTask) -> None:
+def test_the_best_mean_of_those_trained_again_is_chosen(tiny_task: GraphTask) -> None:
     small, large = architecture_of("relu"), architecture_of("relu", expansion=8)
     lucky = architecture_of("tanh")
 
@@ -166,9 +186,10 @@ def test_the_best_mean_of_those_that_tell_is_chosen(tiny_task: GraphTask) -> Non
     trials = [
         *trials_of(large, 0.80, 0.82, 0.81),
         *trials_of(small, 0.70, 0.72, 0.71),
-        *trials_of(lucky, 0.99, 0.98),
+        *trials_of(lucky, 0.99),
     ]
-    assert best_of(trials, tiny_task).architecture == large
+    assert best_of(trials, tiny_task).architecture == large, "one training tells nothing"
+    assert best_of([*trials, *trials_of(lucky, 0.75)], tiny_task).architecture == lucky
     near = [*trials[:3], *trials_of(small, 0.80, 0.82, 0.80)]
     assert best_of(near, tiny_task).architecture == small, "within one standard error"
     assert best_of(trials[6:] + trials[:1], tiny_task).architecture == lucky

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from functools import cached_property
 from typing import NamedTuple
 
@@ -88,12 +88,16 @@ class Contest:
         climbed = len(first) > asked
         incumbents = {job.space.plain(architecture) for architecture in job.incumbents}
         if climbed:
-            often = max(TELLING if has_time else SURE, 1 + job.repeats)
-            doubted = self._doubted(trials, incumbents, often)
+            # Once some are trained more often than it takes to climb, the climb is over.
+            most = max(len(own) for own in trained(trials))
+            has_time = has_time and most <= max(TELLING, 1 + job.repeats)
+            doubted = self._doubted(trials, incumbents, TELLING if has_time else SURE)
             if doubted is not None:
                 return doubted
         if has_time and (climbed or not repeated):
             changed = self._climb(trials)
+            if changed is None and climbed:  # there is nothing left to change
+                changed = self._doubted(trials, incumbents, SURE)
             if changed is not None:
                 return changed
         finalists = [
@@ -108,15 +112,19 @@ class Contest:
     def _doubted(
         self, trials: Sequence[Trial], incumbents: Set[Architecture], often: int
     ) -> Entry | None:
-        """One of the best that was not trained often enough to tell whether it is.
+        """One of the best that was not trained often enough to tell whether it is, in turn.
 
         A network that was lucky is among the best until it is trained again.
         """
-        for rank, own in enumerate(ranked(trials)):
-            is_watched = rank < CLIMBERS or own[0].architecture in incumbents
-            if is_watched and len(own) < often:
-                return self._again(own[0], len(own))
-        return None
+        watched = [
+            own
+            for rank, own in enumerate(ranked(trials))
+            if rank < CLIMBERS or own[0].architecture in incumbents
+        ]
+        least = min(watched, key=len)
+        if len(least) >= max(often, 1 + self.job.repeats):
+            return None
+        return self._again(least[0], len(least))
 
     def _climb(self, trials: Sequence[Trial]) -> Entry | None:
         """A change of one of the best in turn, or of the next best where all were tried."""
@@ -204,7 +212,7 @@ def ranked(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def best_of(trials: Sequence[Trial], task: GraphTask) -> Trial:
-    """Of the networks that were trained often the first trial of that with the best mean.
+    """Of the networks that were trained again the first trial of that with the best mean.
 
     Where each was trained often enough to tell, it is the smallest within one standard error of
     the best: it may well be as good, and depends on fewer weights (Breiman et al., Classification
@@ -214,7 +222,8 @@ def best_of(trials: Sequence[Trial], task: GraphTask) -> Trial:
         trials: All trainings of all networks.
         task: What they are for.
     """
-    rivals = next(_trusted(trained(trials)))
+    networks = trained(trials)
+    rivals = [own for own in networks if len(own) > 1] or networks
     means = [_mean(own) for own in rivals]
     least = max(means) - _standard_error(rivals)
     _, _, chosen = min(
@@ -223,14 +232,6 @@ def best_of(trials: Sequence[Trial], task: GraphTask) -> Trial:
         if mean >= least
     )
     return rivals[chosen][0]
-
-
-def _trusted(networks: list[list[Trial]]) -> Iterator[list[list[Trial]]]:
-    """Those that were trained most often, in steps, if there are any; the last are all."""
-    for least in (SURE, TELLING, 2, 1):
-        often = [own for own in networks if len(own) >= least]
-        if often:
-            yield often
 
 
 def _mean(trials: Sequence[Trial]) -> float:

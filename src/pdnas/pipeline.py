@@ -18,7 +18,6 @@ from pdnas.contest import (
     CLIMBERS,
     FINALISTS,
     SURE,
-    TELLING,
     Contest,
     Entry,
     best_of,
@@ -273,55 +272,67 @@ class Pipeline:
     def _elapsed(self) -> float:
         return time.monotonic() - self._started
 
+    @property
+    def _usable(self) -> float:
+        """Seconds of the budget but for those that are kept for the end; no end without one."""
+        if self.job.budget_seconds is None:
+            return math.inf
+        return self.job.budget_seconds - reserve(self.progress.plan.epoch_seconds)
+
     def _is_late(self, share: float) -> bool:
         """Whether a part of the budget is spent; never without a budget."""
-        if self.job.budget_seconds is None:
-            return False
-        usable = self.job.budget_seconds - reserve(self.progress.plan.epoch_seconds)
-        return self._elapsed() > share * usable
+        return self._elapsed() > share * self._usable
 
-    def _share(self, least: float, most: float, *parts: float) -> float:
-        """A part of the budget that leaves room for what comes later, within two limits.
+    def _training_seconds(self, now: float = 0.0, epochs: int = 0) -> float | None:
+        """What a whole training of a candidate takes, as far as is known; none: not yet.
+
+        Trials tell, but for those that were given up; before them the searches, where these train
+        what they try.
 
         Args:
-            least: It is no less.
-            most: It is no more.
-            parts: Seconds that what comes later is estimated to take.
+            now: Seconds of the search that is under way.
+            epochs: Its epochs.
         """
-        if self.job.budget_seconds is None:
-            return most
-        usable = self.job.budget_seconds - reserve(self.progress.plan.epoch_seconds)
-        return max(least, min(most, 1 - sum(parts) / usable))
+        trials = self.progress.trials
+        again = [trial.seconds for trial in trials if trial.seed != self.job.trial_seed]
+        if trials:
+            return statistics.fmean(again or [trial.seconds for trial in trials])
+        epochs += sum(cell.epochs for cell in self.progress.cells)
+        if not self.job.strategy.trained_epochs or not epochs:
+            return None
+        return (now + sum(cell.seconds for cell in self.progress.cells)) / epochs
+
+    def _candidate_share(self, training: float | None) -> float:
+        """The part of a budget after which the choice is made.
+
+        Args:
+            training: Seconds of a training; none: not known yet.
+        """
+        job = self.job
+        if job.tune or training is None:
+            return CANDIDATE_SHARE
+        # Final trainings have twice the patience, and one training may be under way.
+        count = job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
+        final = min(self.progress.plan.final_seconds, 2 * training * count)
+        share = 1 - (final + training) / self._usable
+        return max(CANDIDATE_SHARE, min(LONGEST_CANDIDATES, share))
 
     def _search_share(self, training: float | None) -> float:
         """The part of a budget after which the searches end.
 
         Args:
-            training: Seconds of a training, where the search trains what it tries.
+            training: Seconds of a training, where they train what they try; none otherwise.
         """
         job = self.job
         if training is None:
             return SEARCH_SHARE
         count = job.candidates * len(self._problems) + job.mutations + FINALISTS * job.repeats
-        later = self.progress.plan.tune_seconds, self._final_seconds(training)
-        return self._share(SEARCH_SHARE, LONGEST_SEARCH, count * training, *later)
+        return max(SEARCH_SHARE, self._share_before(1 + count, training))
 
-    def _candidate_share(self) -> float:
-        """The part of a budget after which the choice is made."""
-        trials = self.progress.trials
-        if self.job.tune or not trials:
-            return CANDIDATE_SHARE
-        training = statistics.fmean(trial.seconds for trial in trials)
-        return self._share(CANDIDATE_SHARE, LONGEST_CANDIDATES, self._final_seconds(training))
-
-    def _final_seconds(self, training: float) -> float:
-        """What final trainings and controls may take, by what a candidate's training takes.
-
-        They have twice its patience.
-        """
-        job = self.job
-        count = job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
-        return min(self.progress.plan.final_seconds, 2 * training * count)
+    def _share_before(self, count: int, training: float) -> float:
+        """The part of a budget that leaves time for so many trainings before the choice is made."""
+        share = self._candidate_share(training) - count * training / self._usable
+        return min(LONGEST_SEARCH, share)
 
     def _record(self, lines: Sequence[dict[str, Any]], **update: Any) -> None:
         """Write down what is finished: first its history, then the fact."""
@@ -341,19 +352,20 @@ class Pipeline:
         part = (number + 1) / len(self._problems)
         with strategy.begin(problem) as search:
             self._live = search
-            before, first = self._restore(search, number), search.epoch
+            before = self._restore(search, number)
             began = saved = time.monotonic()
+
+            share, cost = self._search_share(self._training_seconds(before, search.epoch)), 0.0
 
             def is_late() -> bool:
                 """Whether this search's part of the budget is spent."""
-                done, training = search.epoch - first, None
-                if strategy.trained_epochs and done:
-                    training = (time.monotonic() - began) / done
-                return self._is_late(part * self._search_share(training))
+                return self._is_late(part * share)
 
-            cost = 0.0
             while not search.is_over and not (search.epoch and is_late()):
                 epoch = search.step(is_late)
+                if not is_late():  # a training that was cut tells nothing
+                    spent = before + time.monotonic() - began
+                    share = self._search_share(self._training_seconds(spent, search.epoch))
                 line = {"phase": "search", "cell": number, **_line(epoch)}
                 length = self._append(line)
                 self.watcher.searched(search, epoch)
@@ -421,9 +433,9 @@ class Pipeline:
         quarter at least. The best are then trained again.
         """
         contest = Contest(self.job, self._problems, self.progress.cells)
-        share = self._candidate_share()
         while not self.progress.finals:
             trials = self.progress.trials
+            share = self._candidate_share(self._training_seconds())
             if trials and (self._is_late(share) or self._is_tried_out()):
                 return
             entry = contest.following(trials, has_time=self._has_time_to_climb())
@@ -432,26 +444,31 @@ class Pipeline:
             self._try(entry)
 
     def _is_tried_out(self) -> bool:
-        """Whether the budget of trials is spent: in the searches, and on candidates."""
-        if self.job.budget_trials is None:
-            return False
+        """Whether the budget of trials is spent."""
+        return self.job.budget_trials is not None and self._tried() >= self.job.budget_trials
+
+    def _tried(self) -> int:
+        """Trainings so far, in the searches and of candidates."""
         searched = 0
         if self.job.strategy.trained_epochs:
             searched = sum(cell.epochs for cell in self.progress.cells)
-        return searched + len(self.progress.trials) >= self.job.budget_trials
+        return searched + len(self.progress.trials)
 
     def _has_time_to_climb(self) -> bool:
-        """Whether the strategy climbs and a budget leaves time for that."""
-        trials, plan = self.progress.trials, self.progress.plan
-        if self.job.budget_seconds is None or not self.job.strategy.climbs or not trials:
+        """Whether the strategy climbs and budgets leave room for that, and for the choice."""
+        job, training = self.job, self._training_seconds()
+        if job.budget_seconds is None or not job.strategy.climbs or not self.progress.trials:
             return False
-        training = statistics.fmean(trial.seconds for trial in trials)
-        later = CLIMBERS * (SURE - TELLING) * training, self._final_seconds(training)
-        return not self._is_late(self._share(0.0, LONGEST_SEARCH, plan.tune_seconds, *later))
+        assert training is not None
+        repeats = CLIMBERS * (SURE - 1)  # of networks that are new among the best
+        if job.budget_trials is not None and self._tried() + repeats >= job.budget_trials:
+            return False
+        return not self._is_late(self._share_before(repeats, training))
 
     def _try(self, entry: Entry) -> None:
         """Train a candidate, and write down what came of it, unless the time ran out over it."""
         number = len(self.progress.trials)
+        share = self._candidate_share(self._training_seconds())
         lines: list[dict[str, Any]] = []
         is_late = False
 
@@ -461,7 +478,7 @@ class Pipeline:
 
         def stop(epoch: Epoch) -> bool:
             nonlocal is_late
-            is_late = self._is_late(self._candidate_share())
+            is_late = self._is_late(share)
             return entry.race.falls_behind(epoch) or is_late
 
         try:

@@ -62,7 +62,7 @@ def test_the_first_is_as_good_after_some_seconds(
     ]
     caught = catch(first, rival)
     assert caught == Catch(seconds=7.0, rival_seconds=35.0, rival_first=18.0, times=2, seeds=2)
-    assert str(caught) == ("7.0 s, 5.0 times sooner than its choice; it had one after 18.0 s")
+    assert str(caught) == ("7.0 s, 5.0 times sooner than its answer; it had one after 18.0 s")
 
 
 def test_a_rival_that_is_reached_with_some_seeds_only(
@@ -72,7 +72,7 @@ def test_a_rival_that_is_reached_with_some_seeds_only(
     caught = catch(first, rival)
     assert caught == Catch(seconds=4.0, rival_seconds=8.0, rival_first=8.0, times=1, seeds=2)
     assert str(caught) == (
-        "4.0 s (1 of 2 seeds), 2.0 times sooner than its choice; it had one after 8.0 s"
+        "4.0 s (1 of 2 seeds), 2.0 times sooner than its answer; it had one after 8.0 s"
     )
 
 
@@ -107,7 +107,7 @@ def test_a_rival_is_paired_with_the_first_by_seed(
         "1",
         "1.5",
         "-2.50 (-21.56 to +16.56)",
-        "7.0 s, 4.7 times later than its choice; it had one after 1.5 s",
+        "7.0 s, 4.7 times later than its answer; it had one after 1.5 s",
     ]
 
 

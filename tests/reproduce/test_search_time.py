@@ -81,7 +81,7 @@ def test_it_says_when_the_default_search_was_as_good_as_graphnas(leg_of: MakeLeg
     text = SearchTime().markdown({**ours, **theirs})
     row = "pdnas was as good as graphnas after"
     assert cells(text, row) == [
-        ["4.5 s, 20.0 times sooner than its choice; it had one after 45.0 s", "-", "-"]
+        ["4.5 s, 20.0 times sooner than its answer; it had one after 45.0 s", "-", "-"]
     ]
     assert cells(SearchTime().markdown(ours), row) == [["-", "-", "-"]]
 

@@ -141,7 +141,7 @@ class CompareSettings(Record):
         comparison: What decides it.
         task: What it is on, in words.
         split_sha256: Fingerprint of the split.
-        data_sha256: Fingerprint of the graphs and their labels.
+        data_sha256: Fingerprint of the graphs and their labels; early versions wrote none.
         asked: How the task was asked for.
         device: Where it is done.
         threads: CPU threads of each attempt.
@@ -152,7 +152,7 @@ class CompareSettings(Record):
     comparison: Comparison
     task: str
     split_sha256: str
-    data_sha256: str
+    data_sha256: str = ""
     asked: dict[str, Any]
     device: str
     threads: int
@@ -266,6 +266,8 @@ def _refusal(there: bytes, now: CompareSettings) -> str | None:
         before = CompareSettings.model_validate_json(there)
     except ValidationError:
         return "holds something else than a comparison; give another --output."
+    if not before.data_sha256:
+        now = now.model_copy(update={"data_sha256": ""})
     other = difference(before.decisive(), now.decisive())
     if other is None:
         return None

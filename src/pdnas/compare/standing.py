@@ -15,7 +15,7 @@ class Catch(Record):
 
     Args:
         seconds: After how many seconds, on average; none: with no seed.
-        rival_seconds: After how many the rival had made its choice, with the same seeds.
+        rival_seconds: After how many the rival had its answer, with the same seeds.
         rival_first: After how many the rival itself had trained some network as good as that.
         times: With how many seeds.
         seeds: Of how many.
@@ -41,7 +41,7 @@ class Catch(Record):
             first: Curves of the first strategy.
             rival: Those of the rival.
             vals: What the rival came to.
-            ends: After how many seconds.
+            ends: After how many seconds it had that.
         """
         found = []
         for ours, theirs, val, end in zip(first, rival, vals, ends, strict=True):
@@ -67,7 +67,7 @@ class Catch(Record):
             ratio, when = 1 / ratio, "later"
         some = f" ({self.times} of {self.seeds} seeds)" if self.times < self.seeds else ""
         return (
-            f"{self.seconds:.1f} s{some}, {ratio:.1f} times {when} than its choice; it had one "
+            f"{self.seconds:.1f} s{some}, {ratio:.1f} times {when} than its answer; it had one "
             f"after {self.rival_first:.1f} s"
         )
 

@@ -82,7 +82,7 @@ class SearchTime(Table):
         note = (
             f"GraphNAS trains {ARCHITECTURES} architectures. The last line of seconds says when "
             "pdnas had trained some network to the validation that graphnas's choice came to, on "
-            "average over searches, and how many times sooner that is than graphnas's choice; then "
+            "average over searches, and how many times sooner that is than graphnas's answer; then "
             "after how many seconds graphnas itself had trained some network as good."
         )
         return "\n".join([*lines, *accuracy, "", note])
