@@ -1097,7 +1097,7 @@ def test_the_seed_of_the_trials_is_none_of_the_final_ones(
 def test_a_candidate_that_falls_behind_is_not_trained_to_the_end(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(race, "RUNGS", (1 / 3, 2 / 3))
+    monkeypatch.setattr(race, "RUNG", 1 / 3)
     monkeypatch.setattr(race, "KEEP_UP", 1)
     job = short(recipe=Recipe(epochs=3), candidates=6, mutations=0, seeds=1, controls=())
     result = search(tiny_task, job)
@@ -1105,22 +1105,20 @@ def test_a_candidate_that_falls_behind_is_not_trained_to_the_end(
     trials, again = result.search.trials[:6], result.search.trials[6:]
     assert min(trial.epochs for trial in trials) < 3, "somebody falls behind"
     for number, trial in enumerate(trials):
-        ended = [rung for rung in (1, 2, 3) if rung == trial.epochs]
-        assert len(trial.rungs) == min(ended[0], 2)
-        for place, rung in enumerate((1, 2)[: len(trial.rungs)]):
-            before = [t.rungs[place] for t in trials[:number] if len(t.rungs) > place]
-            assert (trial.rungs[place] < max(before, default=0.0)) == (trial.epochs == rung)
+        (rung,) = trial.rungs
+        before = [other.rungs[0] for other in trials[:number]]
+        assert trial.epochs == (1 if rung < max(before, default=0.0) else 3)
     assert [trial.epochs for trial in again] == [3, 3, 3], "the second time nobody is raced"
 
 
 def test_designs_are_not_raced_and_changes_are_after_a_quarter(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graces, falls_behind = [], Race.falls_behind
+    rivals, falls_behind = [], Race.falls_behind
 
     def spy(self: Race, epoch: Epoch) -> bool:
         if epoch.epoch == 0:
-            graces.append(self._grace)
+            rivals.append(len(self._others))
         return falls_behind(self, epoch)
 
     monkeypatch.setattr(Race, "falls_behind", spy)
@@ -1137,7 +1135,8 @@ def test_designs_are_not_raced_and_changes_are_after_a_quarter(
     result = search(tiny_task, job)
     assert result.search is not None
     trials = result.search.trials
-    assert graces == [0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0]
+    # Two candidates, three designs, four changes, and three again.
+    assert rivals == [0, 1, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0]
     assert [trial.epochs for trial in trials[2:5]] == [16, 16, 16]
     assert min(trial.epochs for trial in trials[5:9]) >= 4
 

@@ -11,7 +11,7 @@ import torch
 from pdnas.architecture import Architecture
 from pdnas.job import Cell, Job
 from pdnas.models.baselines import block_designs
-from pdnas.race import RUNGS, Race
+from pdnas.race import Race
 from pdnas.runs import Trial
 from pdnas.search import Problem
 from pdnas.tasks import GraphTask
@@ -77,7 +77,7 @@ class Contest:
         repeated = len(trials) - len(first)
         if len(first) < len(queue):
             architecture, hidden, estimate = queue[len(first)]
-            race = self._race(first, grace=len(RUNGS) if estimate is None else 0)
+            race = self._race([] if estimate is None else first)  # designs are trained to the end
             return Entry(architecture, hidden, estimate, job.trial_seed, race)
         leaders = sorted(first, key=lambda trial: -trial.val)
         asked = len(queue) + job.mutations
@@ -139,9 +139,8 @@ class Contest:
         seed, race = self.job.trial_seed + number, self._race([])
         return Entry(trial.architecture, trial.hidden, trial.shared_val, seed, race)
 
-    def _race(self, others: Sequence[Trial], grace: int = 0) -> Race:
-        """Against others, but for so many of the first epochs at which it is asked about."""
-        return Race([trial.rungs for trial in others], self.job.recipe.epochs, grace=grace)
+    def _race(self, others: Sequence[Trial]) -> Race:
+        return Race([trial.rungs for trial in others], self.job.recipe.epochs)
 
     def _change(self, trial: Trial, trials: Sequence[Trial]) -> Entry | None:
         """What differs in one choice and was not tried; none if none is found."""
@@ -152,8 +151,7 @@ class Contest:
             changed = problem.neighbor(trial.architecture, generator)
             if (changed, trial.hidden) not in tried:
                 first = [one for one in trials if one.seed == seed]
-                race = self._race(first, grace=len(RUNGS) - 1)
-                return Entry(changed, trial.hidden, None, seed, race)
+                return Entry(changed, trial.hidden, None, seed, self._race(first))
         return None
 
     @cached_property

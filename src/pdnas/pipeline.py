@@ -28,7 +28,7 @@ from pdnas.errors import DivergedError, RunError, SearchError
 from pdnas.job import Cell, Job, Mark, Plan, Progress, Tuner, Watcher, make_job
 from pdnas.models import Design, GraphNetwork
 from pdnas.models.baselines import BASELINES
-from pdnas.race import KEEP_UP, RUNGS
+from pdnas.race import KEEP_UP, RUNG
 from pdnas.runs import (
     ARCHITECTURE,
     FOLDER,
@@ -231,7 +231,7 @@ class Pipeline:
         first = min(raced, KEEP_UP)  # these have nobody to fall behind
         again = (FINALISTS + len(job.incumbents)) * job.repeats
         trials = whole_training * (first + len(designs(job, self._problems)) + again)
-        trials += training * (raced - first) * math.ceil(RUNGS[-1] * job.recipe.epochs)
+        trials += training * (raced - first) * math.ceil(RUNG * job.recipe.epochs)
         tuning = whole_training * self._tuner.trainings if job.tune and self._tuner else 0.0
         final = whole_training * job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
         if job.budget_seconds is not None:

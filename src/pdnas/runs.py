@@ -146,7 +146,8 @@ class Trial(Record):
         val: Validation at its best epoch.
         epoch: That epoch.
         epochs: How many it was trained for.
-        rungs: The best validation so far at each epoch at which candidates are compared.
+        rungs: The best validation until the epoch at which candidates are compared; nothing where
+            it ended before, and several in runs of early versions.
         seconds: How long it took.
     """
 

@@ -293,14 +293,14 @@ def test_folded_feature_weights_leave_the_logits_as_they_are(
     architecture: Architecture, sparse: bool
 ) -> None:
     generator = torch.Generator().manual_seed(1)
-    x = torch.randn(NODES, 5, generator=generator)
+    x = torch.randn(NODES, 5, generator=generator, dtype=torch.float64)
     edges = torch.randint(NODES, (2, 40), generator=generator)
     features = SparseFeatures.from_tensor(x) if sparse else x
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
-        network = GraphNetwork(architecture, SMALL, 4, feature_weights=True).eval()
+        network = GraphNetwork(architecture, SMALL, 4, feature_weights=True).double().eval()
         torch.manual_seed(0)
-        plain = GraphNetwork(architecture, SMALL, 4).eval()
+        plain = GraphNetwork(architecture, SMALL, 4).double().eval()
     assert numel(network) == numel(plain) + 5
     with torch.no_grad():
         assert torch.equal(network(features, edges), plain(features, edges)), "they begin as ones"
