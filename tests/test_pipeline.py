@@ -45,7 +45,7 @@ from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.batching import Batches
-from pdnas.training.epochs import evaluate
+from pdnas.training.epochs import WORTHWHILE, evaluate
 from pdnas.training.fit import Epoch, Fit, read_test
 from pdnas.training.seeds import train_once
 
@@ -616,11 +616,14 @@ def test_a_mutation_differs_in_one_choice_from_the_best_so_far(
         assert changed_choices(job.space, plain, trial.architecture) == 1
 
 
+ALMOST = CLIMBERS * (SURE - 1) - 5
+"""Trainings at the end of a climb of what was trained already; what they take is an estimate."""
+
 ROOM = 90.0
 """Seconds of the slow clock for many changes of the candidates of a short job."""
 
 
-def test_the_rest_of_a_budget_is_spent_on_changes_of_the_best(
+def test_the_rest_of_a_budget_is_spent_on_what_trainings_promise(
     tiny_task: GraphTask, clock: Clock
 ) -> None:
     job = short(mutations=0, seeds=1, controls=(), budget_seconds=ROOM)
@@ -631,7 +634,7 @@ def test_the_rest_of_a_budget_is_spent_on_changes_of_the_best(
     assert result.search.stopped is None
     networks = ranked(result.search.trials)
     assert len(networks) > 12
-    assert [len(own) for own in networks[:CLIMBERS]] == [SURE] * CLIMBERS
+    assert sum(len(own) - 1 for own in networks) >= ALMOST
 
 
 def test_a_climb_that_was_stopped_goes_on_as_long_as_it_would_have(
@@ -645,7 +648,7 @@ def test_a_climb_that_was_stopped_goes_on_as_long_as_it_would_have(
     assert whole.search is not None
     assert again.search is not None
     assert abs(len(whole.search.trials) - len(again.search.trials)) <= 2
-    assert [len(own) for own in ranked(again.search.trials)[:CLIMBERS]] == [SURE] * CLIMBERS
+    assert sum(len(own) - 1 for own in ranked(again.search.trials)) >= ALMOST
 
 
 def test_a_climb_leaves_trials_for_the_choice(tiny_task: GraphTask, clock: Clock) -> None:
@@ -654,7 +657,7 @@ def test_a_climb_leaves_trials_for_the_choice(tiny_task: GraphTask, clock: Clock
     assert result.search is not None
     assert len(result.search.trials) <= 40
     networks = ranked(result.search.trials)
-    assert [len(own) for own in networks[:CLIMBERS]] == [SURE] * CLIMBERS
+    assert sum(len(own) - 1 for own in networks) >= ALMOST
 
 
 @pytest.mark.parametrize(
@@ -746,7 +749,7 @@ def test_only_final_trainings_have_teachers(
 
     def trained(*arguments: Any, **rest: Any) -> tuple[Network, Fit]:
         final = "candidates" if rest["seed"] >= 2**32 else "final"
-        what = "timed" if rest["recipe"].epochs == pipeline.TIMED else final
+        what = "timed" if rest["recipe"].epochs == WORTHWHILE else final
         counts[what].add(rest["recipe"].teachers)
         return train_once(*arguments, **rest)
 
@@ -1084,7 +1087,7 @@ def test_the_seed_of_the_trials_is_none_of_the_final_ones(
     seeds, train = [], train_once
 
     def spy(*arguments: Any, **settings: Any) -> tuple[Network, Fit]:
-        if settings.get("stop"):  # not one of those that are timed and thrown away
+        if settings["recipe"].epochs != WORTHWHILE:  # not timed and thrown away
             seeds.append(settings["seed"])
         return train(*arguments, **settings)
 

@@ -14,6 +14,7 @@ from pdnas.models.baselines import block_designs
 from pdnas.race import Race
 from pdnas.runs import Trial
 from pdnas.search import Problem
+from pdnas.search.effects import Effects
 from pdnas.tasks import GraphTask
 
 FINALISTS = 3
@@ -26,7 +27,7 @@ SURE = 6
 """Trainings of each of the best few of many, the lucky ones of which must be told apart."""
 
 CLIMBERS = 5
-"""Networks that are changed in turn, and trained until they tell, where time is left."""
+"""Networks that are trained until it is sure which of them is the best, after a climb."""
 
 CHANGES = 100
 """Changes of a candidate that are looked at before it is said that all were tried."""
@@ -53,8 +54,9 @@ class Entry(NamedTuple):
 class Contest:
     """What is trained to choose a network, in order.
 
-    First every candidate of the searches and what people have designed; then changes of the best.
-    The best are trained again, since one training is a matter of luck.
+    First every candidate of the searches and what people have designed, then changes of the best;
+    where time is left, what the trainings so far promise most of. The best are trained again, since
+    one training is a matter of luck.
 
     Args:
         job: What decides how many.
@@ -85,33 +87,23 @@ class Contest:
             changed = self._change(leaders[0], trials)
             if changed is not None:
                 return changed
-        climbed = len(first) > asked
+        if has_time and not repeated:  # once some are trained again, the climb is over
+            proposed = self._propose(trials)
+            if proposed is not None:
+                return proposed
         incumbents = {job.space.plain(architecture) for architecture in job.incumbents}
-        if climbed:
-            # Once some are trained more often than it takes to climb, the climb is over.
-            most = max(len(own) for own in trained(trials))
-            has_time = has_time and most <= max(TELLING, 1 + job.repeats)
-            doubted = self._doubted(trials, incumbents, TELLING if has_time else SURE)
-            if doubted is not None:
-                return doubted
-        if has_time and (climbed or not repeated):
-            changed = self._climb(trials)
-            if changed is None and climbed:  # there is nothing left to change
-                changed = self._doubted(trials, incumbents, SURE)
-            if changed is not None:
-                return changed
+        if len(first) > asked:
+            return self._doubted(trials, incumbents)
         finalists = [
             trial
             for rank, trial in enumerate(leaders)
             if rank < FINALISTS or trial.architecture in incumbents
         ]
-        if climbed or len(first) == 1 or repeated == job.repeats * len(finalists):
+        if len(first) == 1 or repeated == job.repeats * len(finalists):
             return None
         return self._again(finalists[repeated % len(finalists)], 1 + repeated // len(finalists))
 
-    def _doubted(
-        self, trials: Sequence[Trial], incumbents: Set[Architecture], often: int
-    ) -> Entry | None:
+    def _doubted(self, trials: Sequence[Trial], incumbents: Set[Architecture]) -> Entry | None:
         """One of the best that was not trained often enough to tell whether it is, in turn.
 
         A network that was lucky is among the best until it is trained again.
@@ -122,17 +114,37 @@ class Contest:
             if rank < CLIMBERS or own[0].architecture in incumbents
         ]
         least = min(watched, key=len)
-        if len(least) >= max(often, 1 + self.job.repeats):
+        if len(least) >= max(SURE, 1 + self.job.repeats):
             return None
         return self._again(least[0], len(least))
 
-    def _climb(self, trials: Sequence[Trial]) -> Entry | None:
-        """A change of one of the best in turn, or of the next best where all were tried."""
+    def _propose(self, trials: Sequence[Trial]) -> Entry | None:
+        """What all trainings so far promise most of, or a change of one of the best.
+
+        The shape is that of one of the best in turn.
+        """
         networks = ranked(trials)
         leaders, turn = networks[:CLIMBERS], len(trials) % CLIMBERS
         parents = [*leaders[turn:], *leaders[:turn], *networks[CLIMBERS:]]
+        problem = problem_of(parents[0][0], self.problems)
+        if problem.places:
+            alike = {
+                own[0].architecture: _mean(own)
+                for own in networks
+                if problem_of(own[0], self.problems) is problem
+            }
+            generator = torch.Generator().manual_seed(self.job.seed + len(trials))
+            proposed = Effects(problem, alike).propose(alike, generator)
+            if proposed is not None:
+                return self._first(proposed, problem.hidden, trials)
         changes = (self._change(own[0], trials) for own in parents)
         return next((changed for changed in changes if changed is not None), None)
+
+    def _first(self, architecture: Architecture, hidden: int, trials: Sequence[Trial]) -> Entry:
+        """The first training of what the search did not propose."""
+        seed = self.job.trial_seed
+        race = self._race([trial for trial in trials if trial.seed == seed])
+        return Entry(architecture, hidden, None, seed, race)
 
     def _again(self, trial: Trial, number: int) -> Entry:
         """Another training of what was trained so many times."""
@@ -144,14 +156,13 @@ class Contest:
 
     def _change(self, trial: Trial, trials: Sequence[Trial]) -> Entry | None:
         """What differs in one choice and was not tried; none if none is found."""
-        seed, tried = self.job.trial_seed, {(one.architecture, one.hidden) for one in trials}
+        tried = {(one.architecture, one.hidden) for one in trials}
         generator = torch.Generator().manual_seed(self.job.seed + len(trials))
         problem = problem_of(trial, self.problems)
         for _ in range(CHANGES):
             changed = problem.neighbor(trial.architecture, generator)
             if (changed, trial.hidden) not in tried:
-                first = [one for one in trials if one.seed == seed]
-                return Entry(changed, trial.hidden, None, seed, self._race(first))
+                return self._first(changed, trial.hidden, trials)
         return None
 
     @cached_property

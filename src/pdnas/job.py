@@ -136,6 +136,8 @@ class Plan(Record):
         tune_seconds: Estimate for the tuning, if none of its trainings ends early.
         final_seconds: Estimate for the final trainings and the controls, if none ends early.
         epoch_seconds: What an epoch of a training was measured to take.
+        refines: Whether searches look closer at their candidates; where there is time to climb,
+            more is learned by training others.
     """
 
     epochs: int
@@ -144,6 +146,7 @@ class Plan(Record):
     tune_seconds: float
     final_seconds: float
     epoch_seconds: float
+    refines: bool = True
 
     @property
     def seconds(self) -> float:

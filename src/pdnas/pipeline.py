@@ -50,7 +50,7 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.batching import Batches
 from pdnas.training.device import find_device
-from pdnas.training.epochs import evaluate
+from pdnas.training.epochs import WORTHWHILE, evaluate
 from pdnas.training.fit import DIGITS, Epoch, Fit, read_test
 from pdnas.training.seeds import Training, sum_up, train_once
 
@@ -234,6 +234,7 @@ class Pipeline:
         trials += training * (raced - first) * math.ceil(RUNG * job.recipe.epochs)
         tuning = whole_training * self._tuner.trainings if job.tune and self._tuner else 0.0
         final = whole_training * job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
+        refines = True
         if job.budget_seconds is not None:
             left = job.budget_seconds - self._elapsed() - reserve(training)
             # A search that trains what it tries has epochs enough in a part of one training.
@@ -246,8 +247,10 @@ class Pipeline:
                     "search fewer --blocks and --hidden."
                 )
             searching = step * (strategy.epochs + strategy.refining)
+            is_enough = left >= searching + trials + tuning + final
+            refines = not (is_enough and strategy.climbs)
             # Who trains what it tries has no schedule to fit, and goes on until its time is over.
-            if left < searching + trials + tuning + final and not strategy.trained_epochs:
+            if not is_enough and not strategy.trained_epochs:
                 part = min(1.0, SEARCH_SHARE * left / searching)
                 strategy = strategy.lasting(max(1, int(part * strategy.epochs)))
         if job.budget_trials is not None and strategy.trained_epochs:
@@ -267,6 +270,7 @@ class Pipeline:
             tune_seconds=tuning,
             final_seconds=final,
             epoch_seconds=training,
+            refines=refines,
         )
 
     def _elapsed(self) -> float:
@@ -286,8 +290,8 @@ class Pipeline:
     def _training_seconds(self, now: float = 0.0, epochs: int = 0) -> float | None:
         """What a whole training of a candidate takes, as far as is known; none: not yet.
 
-        Trials tell, but for those that were given up; before them the searches, where these train
-        what they try.
+        Trials tell: those of what was trained again, or else of the best, which will be. Before
+        them the searches do, where these train what they try.
 
         Args:
             now: Seconds of the search that is under way.
@@ -296,7 +300,8 @@ class Pipeline:
         trials = self.progress.trials
         again = [trial.seconds for trial in trials if trial.seed != self.job.trial_seed]
         if trials:
-            return statistics.fmean(again or [trial.seconds for trial in trials])
+            best = sorted(trials, key=lambda trial: -trial.val)[:CLIMBERS]
+            return statistics.fmean(again or [trial.seconds for trial in best])
         epochs += sum(cell.epochs for cell in self.progress.cells)
         if not self.job.strategy.trained_epochs or not epochs:
             return None
@@ -382,7 +387,9 @@ class Pipeline:
                     cost = saved - now
             found = time.monotonic()
             self.watcher.rating(search)
-            candidates = search.refine(search.candidates(is_late), is_late)
+            candidates = search.candidates(is_late)
+            if self.progress.plan.refines:
+                candidates = search.refine(candidates, is_late)
             cell = Cell(
                 num_blocks=problem.num_blocks,
                 hidden=problem.hidden,
@@ -842,6 +849,8 @@ def _measure(problem: Problem, job: Job) -> tuple[float, float]:
         with strategy.begin(problem) as search:
             steps = [_seconds(search.step) for _ in range(min(TIMED, search.epochs))]
     generator = torch.Generator().manual_seed(job.seed)
+    # As many epochs as make it worth to record them, of which only the first are done.
+    recipe = job.recipe.changed(epochs=max(TIMED, WORTHWHILE), teachers=0)
     clock: list[float] = []
     for _ in range(2):
         clock.append(time.perf_counter())
@@ -850,9 +859,10 @@ def _measure(problem: Problem, job: Job) -> tuple[float, float]:
                 problem.sample(generator),
                 problem.task,
                 hidden=problem.hidden,
-                recipe=job.recipe.changed(epochs=TIMED, teachers=0),
+                recipe=recipe,
                 seed=job.seed,
                 on_epoch=lambda _: clock.append(time.perf_counter()),
+                stop=lambda epoch: epoch.epoch + 1 >= TIMED,
             )
     epochs = [after - before for before, after in itertools.pairwise(clock)]
     training = statistics.median(epochs)

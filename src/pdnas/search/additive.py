@@ -71,10 +71,24 @@ class AdditiveModel:
         y, kinds = self.good(), self.groups.unique()
         constants = self.groups.unsqueeze(1) == kinds.unsqueeze(0)
         x = torch.cat([constants.double(), self.choices.double()], dim=1)
-        ridge = torch.full((x.size(1),), PENALTY, dtype=torch.float64)
-        ridge[: len(kinds)] = 1e-6
-        inverse = torch.linalg.inv(x.T @ x + ridge.diag())
-        weights = inverse @ (x.T @ y)
+        weights, inverse = ridge(x, y, constants=len(kinds), by=PENALTY)
         variance = ((y - x @ weights).square().mean() if len(y) else y.sum()).clamp(min=1e-6)
         errors = (variance * inverse.diagonal()).sqrt()
         return weights[len(kinds) :], errors[len(kinds) :]
+
+
+def ridge(x: Tensor, y: Tensor, *, constants: int, by: float) -> tuple[Tensor, Tensor]:
+    r"""Weights :math:`A^{-1} X^T y` and :math:`A^{-1}`, with :math:`A = X^T X + \Lambda`.
+
+    The inverse is the covariance of the weights' posterior if the noise has variance 1.
+
+    Args:
+        x: ``[n, D]``, constants first.
+        y: ``[n]``.
+        constants: How many columns are free.
+        by: What pulls the others towards zero, the rest of :math:`\Lambda`'s diagonal.
+    """
+    pull = torch.full((x.size(1),), by, dtype=x.dtype)
+    pull[:constants] = 1e-6
+    inverse = torch.linalg.inv(x.T @ x + pull.diag())
+    return inverse @ (x.T @ y), inverse
