@@ -100,8 +100,8 @@ class Pdnas(Strategy):
     adapt_epochs: int = Field(10, ge=1, description="For how many epochs they do.")
     climb: Literal["off", "on"] | None = Field(
         None,
-        description="Whether the rest of a budget of seconds is spent on changes of the best "
-        "candidates; on unless it is off.",
+        description="Whether the rest of a budget of seconds is spent on what trainings so far "
+        "promise; on unless it is off.",
     )
 
     @model_validator(mode="after")
