@@ -119,7 +119,7 @@ class GraphBlock(nn.Module):
         """What arrives at each node, ``[N, O] -> [N, O]``."""
 
         def step(x: Tensor) -> Tensor:
-            edges = max(1, AT_ONCE // x.size(1))
+            edges = max(1, AT_ONCE // self._numbers_per_edge(x))
             if torch.is_grad_enabled() or graph.num_edges <= edges:
                 return self._step(x, transformed, graph)
             heard = [
@@ -133,6 +133,11 @@ class GraphBlock(nn.Module):
             return messages
         scaled: Tensor = self.propagation(_felt(transformed, factor), graph, step)
         return scaled * factor.detach()
+
+    def _numbers_per_edge(self, x: Tensor) -> int:
+        """What an edge carries in a step: its weight alone where messages are summed as they go."""
+        narrow = not self.attention.learned and (self.aggregation.linear or not x.is_cuda)
+        return 1 if narrow else x.size(1)
 
     def _step(self, x: Tensor, transformed: Tensor, graph: Adjacency) -> Tensor:
         """One step by attention and aggregation, ``[N, O] -> [N, O]``."""
