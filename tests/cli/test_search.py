@@ -77,7 +77,9 @@ RECIPE_FLAGS = {
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
+    "--batching": "clusters",
     "--batch-nodes": "9",
+    "--neighbors": "3",
 }
 RIVAL_FLAGS = {
     "--climb": ("off", "pdnas"),

@@ -59,7 +59,9 @@ RECIPE_FLAGS = {
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
+    "--batching": "clusters",
     "--batch-nodes": "9",
+    "--neighbors": "3",
 }
 JOB_FLAGS: dict[str, tuple[list[str], Any]] = {
     "--blocks": (["1", "3"], (1, 3)),

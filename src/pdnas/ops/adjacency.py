@@ -276,8 +276,8 @@ class PerHead:
         if heads == 1:
             same = torch.arange(0)
             return cls(pattern, 1, same, same)
-        expanded, order = pattern.per_head(heads)
-        return cls(expanded, heads, order, torch.argsort(order))
+        expanded, order, inverse = pattern.per_head(heads)
+        return cls(expanded, heads, order, inverse)
 
     def by_entry(self, weights: Tensor) -> Tensor:
         """From the order of the edges to that of the pattern, ``[E, H] -> [E H]``."""
