@@ -127,10 +127,10 @@ class Batches:
             task,
             part,
             recipe.batch_graphs,
-            answers,
-            recipe.batch_nodes,
-            hops if recipe.way == "neighbors" else None,
-            recipe.neighbors,
+            answers=answers,
+            nodes=recipe.batch_nodes,
+            hops=hops if recipe.way == "neighbors" else None,
+            fan_out=recipe.neighbors,
         )
 
     @property

@@ -118,7 +118,8 @@ def make_epochs(
         and task.split.unit == "node"
         and (task.kind, task.metric) == ("single-label", "accuracy")
         and recipe.epochs >= WORTHWHILE
-        and Batches.by(recipe, task, "train", hops=hops(network)).is_whole
+        and recipe.way != "neighbors"
+        and (recipe.batch_nodes is None or recipe.batch_nodes >= graph.num_nodes)
         and graph.edge_index.size(1) + graph.num_nodes <= MOST_EDGES  # each with a self-loop
         and (not isinstance(network, PublishedNetwork) or network.recordable)
     )
