@@ -305,7 +305,7 @@ def test_batches_of_either_kind_teach_a_network(tiny_task: GraphTask, batching: 
     recipe = Recipe(epochs=60, dropout=0.0, input_dropout=0.0, weight_decay=0.0, lr=0.05)
     recipe = recipe.changed(batching=batching, batch_nodes=4)
     with seeded(0):
-        network = make_network(BASELINES["gcn"].design, tiny_task, 8)
+        network = make_network(BASELINES["sage"].design, tiny_task, 8)
         epochs = make_epochs(network, tiny_task, recipe)
         losses = [epochs(number)[0].item() for number in range(recipe.epochs)]
-    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
+    assert losses[-1] < 0.2 * losses[0]
