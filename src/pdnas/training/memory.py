@@ -133,6 +133,8 @@ def load_of_search(
         mixed: Whether a step takes all ops of a slot, as that of ``darts`` does.
     """
     total = _input(task, recipe)
+    # One that is not linear keeps most; all of them share what the attention keeps.
+    aggregation = min(space.aggregation, key=lambda name: AGGREGATIONS[name].linear)
     for out in [hidden] * (num_blocks - 1) + [task.out_channels]:
         loads = [
             _of_block(
@@ -148,8 +150,8 @@ def load_of_search(
                 recipe,
                 device,
             )
-            for propagation, attention, heads, aggregation in itertools.product(
-                space.propagation, space.attention, space.heads, space.aggregation
+            for propagation, attention, heads in itertools.product(
+                space.propagation, space.attention, space.heads
             )
         ]
         widest = Load(*(max(getattr(one, part) for one in loads) for part in _PARTS))
@@ -192,8 +194,7 @@ def _sum(loads: Iterable[Load]) -> Load:
 
 def _layers(design: Published) -> int:
     """How many times a network's nodes hear their neighbors; two where it does not say."""
-    values = design.model_dump()
-    return int(values.get("layers", values.get("steps", 2)))
+    return int(design.model_dump().get("layers", 2))
 
 
 def free_bytes(device: torch.device) -> int:
