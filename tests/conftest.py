@@ -3,9 +3,11 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+import torch_geometric.typing
 from hypothesis import settings
 from torch import Generator, Tensor
 from torch_geometric.data import Data
@@ -48,6 +50,36 @@ def data_root() -> Path:
 def generator() -> Generator:
     """Random numbers that are the same in every run."""
     return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
+def sampler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PyG samples neighbors with: the library, or the same in plain Python without it."""
+    if not (torch_geometric.typing.WITH_PYG_LIB or torch_geometric.typing.WITH_TORCH_SPARSE):
+        monkeypatch.setattr(torch_geometric.typing, "WITH_TORCH_SPARSE", True)
+        fake = SimpleNamespace(neighbor_sample=_neighbor_sample)
+        monkeypatch.setattr(torch.ops, "torch_sparse", fake, raising=False)
+
+
+def _neighbor_sample(
+    colptr: Tensor, row: Tensor, seed: Tensor, counts: list[int], replace: bool, directed: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As that of torch-sparse: nodes, and sources, targets and numbers of edges among them."""
+    assert directed
+    assert not replace
+    places = {node: place for place, node in enumerate(seed.tolist())}
+    edges: list[tuple[int, int, int]] = []
+    fresh = list(places)
+    for count in counts:
+        known = len(places)
+        for target in fresh:
+            first, last = colptr[target : target + 2].tolist()
+            for entry in (first + torch.randperm(last - first)[:count]).tolist():
+                source = places.setdefault(int(row[entry]), len(places))
+                edges.append((source, places[target], entry))
+        fresh = list(places)[known:]
+    sources, targets, entries = torch.tensor(edges, dtype=torch.long).view(-1, 3).T
+    return torch.tensor(list(places)), sources, targets, entries
 
 
 @pytest.fixture

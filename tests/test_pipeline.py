@@ -43,7 +43,7 @@ from pdnas.search import STRATEGIES, Candidate, Search, SearchEpoch
 from pdnas.search.pdnas import PRESETS, PdnasSearch
 from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask
-from pdnas.training import Recipe
+from pdnas.training import Recipe, memory
 from pdnas.training.batching import Batches
 from pdnas.training.epochs import WORTHWHILE, evaluate
 from pdnas.training.fit import Epoch, Fit, read_test
@@ -953,7 +953,7 @@ def test_final_trainings_and_controls_follow_the_tuned_recipe(
         {
             "architecture": result.architecture,
             "hidden": result.hidden,
-            "base": job.recipe,
+            "base": job.recipe.changed(batching="full"),
             "seed": job.trial_seed,
         }
     ]
@@ -1946,3 +1946,29 @@ def test_a_search_of_trainings_is_ended_by_the_clock_alone(
     assert clock.now - began <= 60
     assert result.search is not None
     assert 1 < result.search.epochs < 50
+
+
+def test_what_a_step_sees_is_decided_once_and_told(
+    run: RunDirectory, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Noting(Watcher):
+        def __init__(self) -> None:
+            self.sentences: list[str] = []
+
+        def noted(self, sentence: str) -> None:
+            self.sentences.append(sentence)
+
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 10_000)
+    monkeypatch.setattr(memory, "has_pymetis", lambda: True)
+    first, again, insisting = Noting(), Noting(), Noting()
+    result = search(tiny_task, short(), run=run, watcher=first)
+    assert [sentence[:30] for sentence in first.sentences] == ["A step on the whole graph woul"]
+    assert result.recipe["batching"] == "clusters"
+    assert 1 <= result.recipe["batch_nodes"] < 20
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 2**60)
+    resumed = search(tiny_task, short(), run=run, watcher=again)
+    assert (resumed.recipe, again.sentences) == (result.recipe, [])
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 0)
+    full = short(recipe=short().recipe.changed(batching="full"))
+    assert search(tiny_task, full, watcher=insisting).recipe["batching"] is None
+    assert insisting.sentences == []

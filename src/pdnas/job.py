@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
+import torch
 from pydantic import Field, ValidationError
 
 from pdnas.architecture import Architecture, check_hidden
@@ -17,7 +18,11 @@ from pdnas.space import SPACES, SearchSpace, check_blocks
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, find_recipe
 from pdnas.training.fit import Epoch
+from pdnas.training.memory import Load, load_of_search, settle
 from pdnas.training.seeds import Training
+
+TUNED_COPIES = 4
+"""The most copies of a graph that a tuning tries."""
 
 MANY = 10_000
 """More seeds or candidates than anyone means to ask for."""
@@ -185,6 +190,7 @@ class Progress(Record):
         plan: What it was planned to do.
         cells: The finished searches.
         trials: The trained candidates.
+        job_recipe: That of the job, with what a step sees of the graph decided.
         recipe: What the tuning chose; none: it is not done yet, or there is none.
         tune_seconds: How long it took.
         finals: The finished trainings of the chosen network.
@@ -200,6 +206,7 @@ class Progress(Record):
     plan: Plan
     cells: tuple[Cell, ...] = ()
     trials: tuple[Trial, ...] = ()
+    job_recipe: Recipe | None = None
     recipe: Recipe | None = None
     tune_seconds: float = 0.0
     finals: tuple[Training, ...] = ()
@@ -281,6 +288,36 @@ class Watcher:
 
     def noted(self, sentence: str) -> None:
         """Something happened that the user should know."""
+
+
+def load_of_job(job: Job, task: GraphTask, device: torch.device) -> Load:
+    """What a step of its largest search keeps, and so of any training of what it may find."""
+    return load_of_search(
+        job.space,
+        task,
+        max(job.blocks),
+        max(job.hidden),
+        job.recipe,
+        device,
+        mixed=job.strategy.name == "darts",
+    )
+
+
+def settle_job(
+    job: Job, task: GraphTask, *, device: torch.device, tell: Callable[[str], None]
+) -> Job:
+    """A job that says what a step sees of the graph, see :func:`pdnas.training.memory.settle`.
+
+    Args:
+        job: Whose recipe may leave that open.
+        task: On what.
+        device: Where it will be done.
+        tell: Told what was chosen, where it is not the whole graph.
+    """
+    load = load_of_job(job, task, device)
+    copies = TUNED_COPIES if job.tune else 1
+    recipe = settle(job.recipe, task, load, device=device, tell=tell, copies=copies)
+    return job.model_copy(update={"recipe": recipe})
 
 
 def make_job(**settings: Any) -> Job:

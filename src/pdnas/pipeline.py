@@ -25,7 +25,7 @@ from pdnas.contest import (
     problem_of,
 )
 from pdnas.errors import DivergedError, RunError, SearchError
-from pdnas.job import Cell, Job, Mark, Plan, Progress, Tuner, Watcher, make_job
+from pdnas.job import Cell, Job, Mark, Plan, Progress, Tuner, Watcher, make_job, settle_job
 from pdnas.models import Design, GraphNetwork
 from pdnas.models.baselines import BASELINES
 from pdnas.race import KEEP_UP, RUNG
@@ -143,15 +143,27 @@ class Pipeline:
                 f"The job asks for {job.tune} trials of a tuning, but there is no tuner; call "
                 "pdnas.search, or give tuner=pdnas.tuning.RecipeTuner(...)."
             )
-        self.job, self.task, self.watcher = job, task, watcher
+        self.task, self.watcher = task, watcher
         self._tuner = tuner
         self._run = run
+        self.job = job = self._settled(job)
         self._problems = grid(job, task, watcher)
         _check_incumbents(job, self._problems)
         self._live: Search | None = None
         self._kept: dict[str, dict[str, Tensor]] = {}
         self._started = started
         self.progress = self._begin()
+
+    def _settled(self, job: Job) -> Job:
+        """The job with what a step sees decided: as the run says, or now."""
+        if job.recipe.is_decided:
+            return job
+        if self._run is not None and self._run.has(PIPELINE):
+            known = self._run.read_record(PIPELINE, Progress).job_recipe
+            if known is not None:
+                return job.model_copy(update={"recipe": known})
+        device = self.task.graphs[0].y.device
+        return settle_job(job, self.task, device=device, tell=self.watcher.noted)
 
     def run(self) -> Result:
         """Do what is left to do; a job that is interrupted keeps the best network so far."""
@@ -213,7 +225,7 @@ class Pipeline:
             self._started = time.monotonic() - progress.seconds
             return progress
         plan = self._plan()
-        progress = Progress(split=fingerprint, plan=plan)
+        progress = Progress(split=fingerprint, plan=plan, job_recipe=self.job.recipe)
         if self._run is not None:
             self._run.cut_history(0)
             self._run.write_json(PIPELINE, progress)
@@ -574,7 +586,7 @@ class Pipeline:
             on_trial=self.watcher.tuned,
         )
         if self._run is not None:
-            recipe.save(self._run.path / RECIPE)
+            recipe.undecided.save(self._run.path / RECIPE)
         self._record([], recipe=recipe, tune_seconds=time.monotonic() - began)
 
     def _train_chosen(self) -> None:

@@ -372,7 +372,10 @@ def test_a_damaged_run_is_not_an_architecture(refused: Refused) -> None:
         (["a" * 5000], "Unknown baseline"),
         (["gcn", "--threads", "99999999999"], "give 1 to 1024"),
         (["gcn", "--hidden", "99999999999999999999"], "give a whole number from 1 to"),
-        (["gcn", "--hidden", "1000000"], "does not fit into the memory of cpu"),
+        (
+            ["gcn", "--hidden", "1000000", "--batching", "full"],
+            "does not fit into the memory of cpu; give a smaller --hidden, or --batching clusters",
+        ),
         (["gcn", "--seeds", "99999999999"], "give 1 to 10000"),
         (["gcn", "--split-seeds", "0..99999999999"], "10000 of them at most"),
         (["gcn", ""], "The task has no name"),

@@ -31,7 +31,7 @@ from pdnas.search.rated import SHARED_EPOCHS
 from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
-from pdnas.training import RECIPES, Recipe, train
+from pdnas.training import RECIPES, Recipe, memory, train
 from pdnas.tuning.ranges import RANGES
 
 Program = Callable[..., CompletedProcess[str]]
@@ -77,7 +77,9 @@ RECIPE_FLAGS = {
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
+    "--batching": "clusters",
     "--batch-nodes": "9",
+    "--neighbors": "3",
 }
 RIVAL_FLAGS = {
     "--climb": ("off", "pdnas"),
@@ -287,7 +289,8 @@ def test_a_run_directory_holds_what_the_design_says(search: Run, tiny: Path) -> 
     assert result["search_seconds"] > 0
     assert result["version"] == package.__version__
     settings = SearchSettings.model_validate_json((folder / "settings.json").read_text())
-    assert settings.job.recipe.model_dump() == result["recipe"]
+    assert settings.job.recipe.batching == "full", "that is decided before anything is done"
+    assert settings.job.recipe.undecided.model_dump() == result["recipe"]
     assert settings.job.strategy.model_dump() == result["search"]["settings"]
 
 
@@ -504,7 +507,7 @@ def test_tune_finds_a_recipe_that_the_final_trainings_and_the_controls_follow(
     assert ", tuning at most " in done.stderr
     result = load_run("run")
     settings = SearchSettings.model_validate_json(Path("run/settings.json").read_text())
-    base, tuned = settings.job.recipe, Recipe.model_validate(result.recipe)
+    base, tuned = settings.job.recipe.undecided, Recipe.model_validate(result.recipe)
     assert settings.job.tune == 2
     assert tuned == base.changed(**RECIPES["consistency"].model_dump(include=set(RANGES)))
     assert result.tune_seconds > 0
@@ -914,3 +917,21 @@ def test_train_says_of_a_search_without_a_result_that_it_is_to_be_finished(
     search()
     Path("run1/result.json").unlink()
     assert "finish it with: pdnas resume run1" in one_sentence(pdnas("train", "run1", tiny))
+
+
+def test_a_graph_that_does_not_fit_is_cut_and_the_user_is_told_once(
+    pdnas: Program, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 10_000)
+    monkeypatch.setattr(memory, "has_pymetis", lambda: False)
+    done = pdnas("search", tiny, *SMALL, "gcn", "--run-dir", "run", "--quiet")
+    assert done.returncode == 0
+    first, second = done.stderr.splitlines()
+    assert first.startswith("pdnas: A step on the whole graph would need about ")
+    assert first.endswith("; --batching full takes the whole graph all the same.")
+    assert second.startswith("pdnas: pymetis is not installed")
+    recipe = load_run("run").recipe
+    assert recipe["batching"] == "clusters"
+    assert f"--batch-nodes {recipe['batch_nodes']})" in first
+    settings = SearchSettings.model_validate_json(Path("run/settings.json").read_text())
+    assert settings.job.recipe.batch_nodes == recipe["batch_nodes"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch_geometric.typing
 from tests.cli.conftest import PROMISED
 from torch_geometric.data import Data
 
@@ -20,6 +21,7 @@ from pdnas.models.design import read_design
 from pdnas.runs import LOCK, load_run
 from pdnas.tasks import Graph, GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source, source_from_graphs
+from pdnas.training import memory
 from pdnas.training.recipe import RECIPES, Recipe
 
 Pdnas = Callable[..., CompletedProcess[str]]
@@ -43,8 +45,10 @@ RECIPE_FLAGS = {
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
-    "--batch-nodes": "9",
 }
+BATCHING_FLAGS = {"--batching", "--batch-nodes", "--neighbors"}
+"""What one of them says decides the others."""
+
 BETWEEN_COPIES = {"--consistency", "--consistency-warm-up", "--sharpening"}
 """They matter where there are several."""
 
@@ -98,7 +102,7 @@ def as_data(graph: Graph) -> Data:
 
 def test_every_flag_of_the_help_is_tested_here(pdnas: Pdnas) -> None:
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", pdnas("train", "--help").stdout))
-    assert flags - {"--help"} == RECIPE_FLAGS.keys() | OTHER_FLAGS
+    assert flags - {"--help"} == RECIPE_FLAGS.keys() | BATCHING_FLAGS | OTHER_FLAGS
 
 
 def test_a_training_ends_with_a_table_and_the_path_of_the_run(pdnas: Pdnas, folder: Path) -> None:
@@ -135,7 +139,7 @@ def test_a_run_directory_holds_what_the_design_says(pdnas: Pdnas, tiny: Path) ->
     assert result["version"] == package.__version__
     settings = json.loads(Path("run/settings.json").read_text())
     assert settings["command"] == "train"
-    assert settings["recipe"] == result["recipe"]
+    assert settings["recipe"] == {**result["recipe"], "batching": "full"}
 
 
 def test_json_is_all_there_is_on_stdout(pdnas: Pdnas, tiny: Path) -> None:
@@ -241,6 +245,90 @@ def test_flags_of_the_recipe_are_recorded(train: Train, flag: str, value: str) -
 )
 def test_flags_of_the_recipe_change_the_training(train: Train, flag: str) -> None:
     assert train(flag, RECIPE_FLAGS[flag])["history"] != train()["history"]
+
+
+@pytest.mark.usefixtures("sampler")
+@pytest.mark.parametrize(
+    ("flags", "decided"),
+    [
+        (["--batch-nodes", "9"], {"batching": "clusters", "batch_nodes": 9}),
+        (["--batching", "clusters"], {"batching": "clusters", "batch_nodes": 2}),
+        (["--batching", "neighbors"], {"batching": "neighbors", "batch_nodes": 20}),
+        (
+            ["--neighbors", "1", "--batch-nodes", "4"],
+            {"batching": "neighbors", "batch_nodes": 4, "neighbors": 1},
+        ),
+    ],
+)
+def test_flags_of_batching_are_recorded_as_decided_and_change_the_training(
+    train: Train, flags: list[str], decided: dict[str, Any]
+) -> None:
+    result = train(*flags)
+    assert result["recipe"] == RECIPES["gat"].changed(epochs=4, **decided).model_dump()
+    assert result["history"] != train()["history"]
+
+
+@pytest.mark.parametrize("flags", [["--batching", "auto"], ["--batching", "full"]])
+def test_a_graph_that_fits_is_seen_as_a_whole(train: Train, flags: list[str]) -> None:
+    result = train(*flags)
+    assert result["history"] == train()["history"]
+    assert result["recipe"] == RECIPES["gat"].changed(epochs=4).model_dump()
+    for number in (1, 2):
+        settings = json.loads(Path(f"run{number}/settings.json").read_text())
+        assert settings["recipe"]["batching"] == "full", "a resumed run does not decide anew"
+
+
+def test_a_graph_that_does_not_fit_is_cut_and_the_user_is_told(
+    pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 5_000)
+    flags = ["--epochs", "3", "--quiet", "--run-dir"]
+    done = pdnas("train", "gcn", tiny, *flags, "cut")
+    assert done.returncode == 0
+    pattern = (
+        r"pdnas: A step on the whole graph would need about [\d.e-]+ GiB, and 4.66e-06 GiB are "
+        r"free on cpu, so each step sees clusters of about (\d+) nodes \(--batching clusters "
+        r"--batch-nodes \1\); --batching full takes the whole graph all the same\.\n"
+    )
+    told = re.fullmatch(pattern, done.stderr)
+    assert told is not None, done.stderr
+    recipe = load_run("cut").recipe
+    assert (recipe["batching"], recipe["batch_nodes"]) == ("clusters", int(told[1]))
+    again = pdnas("train", "gcn", tiny, *flags, "same", "--batch-nodes", told[1])
+    assert (again.returncode, again.stderr) == (0, "")
+    assert Path("same/history.jsonl").read_text() == Path("cut/history.jsonl").read_text()
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 2**60)
+    Path("cut/result.json").unlink()
+    resumed = pdnas("resume", "cut", "--quiet")
+    assert (resumed.returncode, resumed.stderr) == (0, "")
+    assert load_run("cut").recipe == recipe, "it does not decide anew"
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--batching", "full", "--batch-nodes", "100"], "--batching is full, but --batch-nodes"),
+        (["--batching", "clusters", "--neighbors", "3"], "--batching is clusters, but --neighbors"),
+    ],
+)
+def test_flags_of_batching_that_contradict_each_other_are_one_sentence(
+    pdnas: Pdnas, tiny: Path, flags: list[str], sentence: str
+) -> None:
+    done = pdnas("train", "gcn", tiny, *flags)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_neighbors_need_a_library(
+    pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WITH_PYG_LIB", "WITH_TORCH_SPARSE"):
+        monkeypatch.setattr(torch_geometric.typing, name, False)
+    done = pdnas("train", "gcn", tiny, "--batching", "neighbors")
+    assert done.returncode == 2
+    assert "needs pyg-lib or torch-sparse" in done.stderr
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize("flag", sorted(BETWEEN_COPIES))

@@ -28,7 +28,7 @@ from pdnas.search.pdnas import PRESETS, PdnasSearch
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
-from pdnas.training import RECIPES, Recipe
+from pdnas.training import RECIPES, Recipe, memory
 from pdnas.tuning import Tuning, local
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.study import RecipeStudy, Row
@@ -59,7 +59,9 @@ RECIPE_FLAGS = {
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
+    "--batching": "clusters",
     "--batch-nodes": "9",
+    "--neighbors": "3",
 }
 JOB_FLAGS: dict[str, tuple[list[str], Any]] = {
     "--blocks": (["1", "3"], (1, 3)),
@@ -448,10 +450,26 @@ def test_more_trials_are_added_and_a_finished_tuning_says_the_same_again(
 
 
 @pytest.mark.usefixtures("_here")
+@pytest.mark.parametrize("flags", [[], ["--batch-nodes", "9"], ["--batching", "clusters"]])
+def test_what_a_step_sees_stays_as_it_was_decided(
+    pdnas: Program, tiny: Path, flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["tune", tiny, *GIVEN, "--run-dir", "run", "--quiet", *flags]
+    assert pdnas(*command).returncode == 0
+    decided = load_run("run").recipe
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 0)
+    done = pdnas(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert load_run("run").recipe == decided
+    assert (decided["batch_nodes"] is None) == (not flags)
+
+
+@pytest.mark.usefixtures("_here")
 @pytest.mark.parametrize(
     ("flags", "other"),
     [
         (["--seeds", "3"], "seeds was 2 and is 3"),
+        (["--batch-nodes", "9"], "batching was full and is None"),
         (["--lr", "0.5"], "lr was 0.01 and is 0.5"),
         (["--fields", "lr"], "another fields"),
         (["--architecture", "gat"], "another architecture"),

@@ -296,13 +296,43 @@ def test_without_gradients_a_large_graph_is_heard_in_parts_and_exactly(
             yield part
 
     monkeypatch.setattr(Adjacency, "parts", spy)
-    monkeypatch.setattr(block_module, "AT_ONCE", 4 * 6)  # four edges at a time
+    # Four edges at a time: a fixed weight is all that an edge carries, else there are channels.
+    numbers = 6 if ATTENTIONS[attention].learned else 1
+    monkeypatch.setattr(block_module, "AT_ONCE", 4 * numbers)
     with torch.no_grad():
         torch.testing.assert_close(block(x, graph), whole, rtol=1e-12, atol=1e-12)
     assert len(seen) > 2
     seen.clear()
     torch.testing.assert_close(block(x, graph), whole, rtol=0, atol=0)
     assert not seen, "gradients are asked for"
+
+
+@pytest.mark.parametrize(
+    ("attention", "heads", "edges_at_once"),
+    [("gcn", 4, 24), ("gat", 4, 4), ("gene-linear", 2, 4), ("gene-linear", 4, 1)],
+)
+def test_parts_are_as_small_as_what_an_edge_carries_asks_for(
+    attention: str,
+    heads: int,
+    edges_at_once: int,
+    x: Tensor,
+    edges: Tensor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Six channels, which four heads cannot share: each sees all of them."""
+    asked: list[int] = []
+    parts = Adjacency.parts
+
+    def spy(self: Adjacency, count: int) -> Any:
+        asked.append(count)
+        return parts(self, count)
+
+    monkeypatch.setattr(Adjacency, "parts", spy)
+    monkeypatch.setattr(block_module, "AT_ONCE", 4 * 6)
+    graph = Adjacency.from_edge_index(edges.repeat(1, 4), len(x))
+    with torch.no_grad():
+        make(attention=attention, heads=heads)(x, graph)
+    assert asked == [edges_at_once]
 
 
 @pytest.mark.parametrize("attention", ["gat", "gcn"])

@@ -219,6 +219,16 @@ def test_a_subgraph_has_the_edges_between_its_nodes_under_their_new_numbers(
     assert Counter(pairs(part)) == Counter(expected)
 
 
+@given(edges=edge_lists, kept=st.lists(st.lists(nodes, unique=True), min_size=2, max_size=4))
+def test_a_subgraph_is_the_same_whatever_was_asked_before(
+    edges: Edges, kept: list[list[int]]
+) -> None:
+    graph = adjacency(edges)
+    for some in kept:
+        index = torch.tensor(some, dtype=torch.long)
+        assert pairs(graph.subgraph(index)) == pairs(adjacency(edges).subgraph(index))
+
+
 def test_the_subgraph_of_all_nodes_is_the_graph(tiny_graph: Tensor) -> None:
     graph = Adjacency.from_edge_index(tiny_graph, 6)
     assert pairs(graph.subgraph(torch.arange(6))) == pairs(graph)

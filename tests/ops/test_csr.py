@@ -121,7 +121,11 @@ def test_the_transpose_is_found_once() -> None:
 @given(pattern=patterns(), heads=st.integers(1, 4), seed=st.integers(0, 99))
 def test_each_head_has_the_pattern_to_itself(pattern: Csr, heads: int, seed: int) -> None:
     values = randn(pattern.nnz, heads, seed=seed).detach()
-    expanded, order = pattern.per_head(heads)
+    expanded, order, inverse = pattern.per_head(heads)
+    assert torch.equal(inverse[order], torch.arange(pattern.nnz * heads))
+    # Those of a row come head by head, each in their own order.
+    rows = (pattern.rows.unsqueeze(1) * heads + torch.arange(heads)).flatten()
+    assert torch.equal(order, torch.argsort(rows, stable=True))
     dense = dense_of(expanded, values.flatten()[order])
     shape = (pattern.num_rows, heads, pattern.num_cols, heads)
     expected = torch.zeros(shape, dtype=torch.float64)

@@ -1,5 +1,7 @@
 """Weights that all architectures share: what is trained, what is asked, and what is left alone."""
 
+from typing import Literal
+
 import pytest
 import torch
 from torch import Tensor
@@ -112,6 +114,39 @@ def test_slopes_are_the_gradients_of_the_validation_loss_and_leave_the_weights_a
     assert judged.loss.item() == pytest.approx(value.item(), rel=1e-6)
     assert judged.val == (logits.argmax(dim=1) == batch.y).float().mean()
     assert all(weight.grad is None and weight.requires_grad for weight in network.parameters())
+
+
+@pytest.mark.usefixtures("sampler")
+@pytest.mark.parametrize("batching", ["clusters", "neighbors"])
+def test_slopes_are_those_of_batches_where_steps_do_not_see_the_whole_graph(
+    tiny_task: GraphTask, batching: Literal["clusters", "neighbors"]
+) -> None:
+    recipe = Recipe(dropout=0.0, input_dropout=0.0, batching=batching, batch_nodes=2)
+    problem = Problem(tiny_task, SPACES["paper"], 2, 4, recipe)
+    shared, architecture = weights(problem), some(problem)
+    network = shared.network(architecture)
+    scale = torch.tensor(1.5, requires_grad=True)
+    with_gradients: list[Batch] = []
+
+    def forward(batch: Batch) -> Tensor:
+        if torch.is_grad_enabled():
+            with_gradients.append(batch)
+        logits: Tensor = scale * network(batch.x, batch.adjacency)
+        return logits
+
+    (slope,), judged = shared.slopes(network, [scale], forward)
+    assert len(with_gradients) > 1
+    assert sum(len(batch.y) for batch in with_gradients) == len(tiny_task.split.val)
+    total = torch.zeros(())
+    for batch in with_gradients:
+        assert batch.adjacency.num_nodes < 20
+        logits = batch.select(network.eval()(batch.x, batch.adjacency)).detach()
+        total = total + cross_entropy(scale * logits, batch.y, reduction="sum")
+    (expected,) = torch.autograd.grad(total / len(tiny_task.split.val), scale)
+    torch.testing.assert_close(slope, expected)
+    (whole,) = shared.val.in_order()
+    exact = scale.detach() * whole.select(network(whole.x, whole.adjacency)).detach()
+    torch.testing.assert_close(judged.loss, cross_entropy(exact, whole.y))
 
 
 def test_what_is_drawn_begins_with_the_likeliest_and_is_all_different(problem: Problem) -> None:

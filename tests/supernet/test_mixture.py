@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor, nn
 
 from pdnas.architecture import Architecture, BlockSpec
+from pdnas.models import block as block_module
 from pdnas.ops import COMBINES, NORMS, PROPAGATIONS, SLOTS, Adjacency
+from pdnas.ops.adjacency import Part
 from pdnas.space import EXTENDED, PAPER, SearchSpace
 from pdnas.supernet import MixedNetwork, Supernet, candidate_mask
 from pdnas.supernet.mixture import mixed
@@ -324,3 +326,31 @@ def test_mixed_values_are_weighted_and_a_single_one_is_itself() -> None:
     probs = (torch.tensor(0.25), torch.tensor(0.5))
     assert mixed(values, probs).tolist() == [5.25, 10.5]
     assert mixed(values[:1], probs[:1]) is values[0]
+
+
+def test_without_gradients_a_large_graph_is_heard_in_parts_and_exactly(
+    x: Tensor, tiny_graph: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supernet, graph = make("wide", 2, 4), Adjacency.from_edge_index(tiny_graph, NODES)
+    network = MixedNetwork(supernet).eval()
+    op_probs = candidate_mask(supernet.space, 2) / 10
+    gates = torch.full((2, 2), 0.5)
+    whole = network(x, graph, op_probs=op_probs, gates=gates)
+    sizes: list[int] = []
+    parts = Adjacency.parts
+
+    def spy(self: Adjacency, count: int) -> Iterator[Part]:
+        for part in parts(self, count):
+            sizes.append(part.size)
+            yield part
+
+    monkeypatch.setattr(Adjacency, "parts", spy)
+    monkeypatch.setattr(
+        block_module, "AT_ONCE", 64
+    )  # sixteen heads of four channels: an edge at a time
+    with torch.no_grad():
+        torch.testing.assert_close(network(x, graph, op_probs=op_probs, gates=gates), whole)
+    assert len(sizes) > NODES
+    sizes.clear()
+    network(x, graph, op_probs=op_probs, gates=gates)
+    assert not sizes, "gradients are asked for"

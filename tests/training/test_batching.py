@@ -4,11 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from pdnas.architecture import Architecture
+from pdnas.architecture import Architecture, BlockSpec
+from pdnas.errors import RecipeError
 from pdnas.models import GraphNetwork
 from pdnas.ops import SparseFeatures
 from pdnas.ops.features import Features
 from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
 from pdnas.training.batching import Batches
 
 
@@ -146,3 +148,62 @@ def test_clusters_hold_what_their_nodes_and_edges_are(tiny_task: GraphTask, layo
 def test_a_graph_that_fits_into_a_batch_is_not_cut(tiny_task: GraphTask, nodes: int | None) -> None:
     (batch,) = Batches(tiny_task, "train", nodes=nodes).shuffled()
     assert batch.adjacency is tiny_task.graphs[0].adjacency
+
+
+@pytest.mark.usefixtures("sampler")
+def test_labels_count_at_the_nodes_whose_neighbors_were_sampled(tiny_task: GraphTask) -> None:
+    (graph,) = tiny_task.graphs
+    assert isinstance(graph.x, Tensor)
+    recipe = Recipe(batching="neighbors", batch_nodes=4, neighbors=2)
+    answers = [torch.arange(20.0).unsqueeze(1)]
+    batches = Batches.by(recipe, tiny_task, "train", hops=2, answers=answers)
+    counted = []
+    for batch in batches.shuffled():
+        assert batch.answers is not None
+        assert batch.nodes is not None
+        nodes = batch.answers[:, 0].long()
+        assert torch.equal(dense(batch.x), graph.x[nodes])
+        assert batch.nodes.tolist() == list(range(len(batch.y)))
+        assert len(batch.y) <= 4
+        assert torch.equal(batch.y, graph.y[nodes[batch.nodes]])
+        counted.append(nodes[batch.nodes])
+    assert len(counted) > 1
+    assert torch.equal(torch.cat(counted).sort().values, tiny_task.split.train)
+    assert not batches.is_whole
+    assert not Batches.by(recipe.changed(batch_nodes=99), tiny_task, "train", hops=2).is_whole
+
+
+@pytest.mark.usefixtures("sampler")
+def test_all_neighbors_of_all_hops_give_the_logits_of_the_whole_graph(
+    tiny_task: GraphTask,
+) -> None:
+    (graph,) = tiny_task.graphs
+    spec = BlockSpec(attention="gat", heads=2)
+    network = GraphNetwork(Architecture(blocks=(spec, spec)), tiny_task, hidden=4).eval()
+    recipe = Recipe(batching="neighbors", batch_nodes=3, neighbors=20)
+    whole, seen = network(graph.x, graph.adjacency), 0
+    batches = Batches.by(recipe, tiny_task, "train", hops=2, answers=[torch.arange(20.0)])
+    for batch in batches.shuffled():
+        assert batch.answers is not None
+        nodes = batch.select(batch.answers).long()
+        torch.testing.assert_close(batch.select(network(batch.x, batch.adjacency)), whole[nodes])
+        seen += len(nodes)
+    assert seen == len(tiny_task.split.train)
+
+
+def test_the_size_of_batches_must_be_known(tiny_task: GraphTask) -> None:
+    with pytest.raises(RecipeError, match=r"^--batching is clusters, but nobody says how large"):
+        Batches.by(Recipe(batching="clusters"), tiny_task, "train", hops=2)
+
+
+def test_a_recipe_says_what_a_batch_is(tiny_task: GraphTask, many_graphs: GraphTask) -> None:
+    def by(recipe: Recipe, task: GraphTask = tiny_task) -> Batches:
+        return Batches.by(recipe, task, "train", hops=1)
+
+    assert by(Recipe()).is_whole
+    assert by(Recipe(batching="full")).is_whole
+    assert by(Recipe(batch_nodes=20)).is_whole
+    assert not by(Recipe(batch_nodes=19)).is_whole
+    joined = by(Recipe(batch_graphs=3), many_graphs)
+    assert not joined.is_whole
+    assert [batch.y.size(0) for batch in joined.in_order()] == [5 + 6 + 7, 8]

@@ -19,6 +19,7 @@ from pdnas.training.epochs import (
     Epochs,
     decayed,
     evaluate,
+    hops,
     make_epochs,
     train_epoch,
     training_loss,
@@ -249,6 +250,9 @@ def test_what_cannot_be_recorded_is_done_step_by_step(
     assert made["step by step"] == {
         name for name in BASELINES if name.startswith("lgcn") or name in RECURRENT
     }
+    for values in ({"batch_nodes": 19}, {"batching": "neighbors", "batch_nodes": 99}):
+        recipe = Recipe(epochs=1000).changed(**values)
+        assert make_epochs(network, elsewhere, recipe) == "step by step"  # type: ignore
     graph.num_nodes = 21
     assert make_epochs(network, elsewhere, Recipe(epochs=1000)) == "step by step"  # type: ignore
 
@@ -284,3 +288,24 @@ def test_what_is_recorded_is_what_happens_step_by_step(
             figures.append(torch.stack([epochs(number).clone() for number in range(5)]))
     torch.testing.assert_close(figures[0], figures[1], rtol=1e-3, atol=1e-3)
     assert isinstance(make_epochs(network, task, recipe), module.RecordedEpochs)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("gcn", 2), ("gcnii", 64), ("jknet-max", 2), ("mlp", 2)]
+)
+def test_messages_travel_as_often_as_there_are_blocks_or_layers(
+    tiny_task: GraphTask, name: str, expected: int
+) -> None:
+    assert hops(make_network(BASELINES[name].design, tiny_task, 4)) == expected
+
+
+@pytest.mark.usefixtures("sampler")
+@pytest.mark.parametrize("batching", ["clusters", "neighbors"])
+def test_batches_of_either_kind_teach_a_network(tiny_task: GraphTask, batching: str) -> None:
+    recipe = Recipe(epochs=60, dropout=0.0, input_dropout=0.0, weight_decay=0.0, lr=0.05)
+    recipe = recipe.changed(batching=batching, batch_nodes=4)
+    with seeded(0):
+        network = make_network(BASELINES["sage"].design, tiny_task, 8)
+        epochs = make_epochs(network, tiny_task, recipe)
+        losses = [epochs(number)[0].item() for number in range(recipe.epochs)]
+    assert losses[-1] < 0.2 * losses[0]

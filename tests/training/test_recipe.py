@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,9 @@ def test_the_defaults_are_those_of_the_gcn_paper_but_for_patience_and_length() -
         "patience": 100,
         "selection": "metric",
         "batch_graphs": 2,
+        "batching": None,
         "batch_nodes": None,
+        "neighbors": None,
     }
 
 
@@ -163,6 +166,7 @@ recipes = st.builds(
     patience=counts,
     selection=st.sampled_from(["metric", "loss"]),
     batch_graphs=counts,
+    batching=st.sampled_from([None, "auto", "clusters", "neighbors"]),
     batch_nodes=st.none() | counts,
 )
 
@@ -181,11 +185,12 @@ def test_a_named_recipe_is_found_again_in_its_file(name: str, tmp_path: Path) ->
 
 
 def test_a_file_has_a_line_for_every_field(tmp_path: Path) -> None:
-    Recipe(lr=1e-05, epochs=3, batch_nodes=7).save(tmp_path / "mine.toml")
+    mine = Recipe(lr=1e-05, epochs=3, batching="neighbors", batch_nodes=7, neighbors=5)
+    mine.save(tmp_path / "mine.toml")
     lines = (tmp_path / "mine.toml").read_text().splitlines()
     assert [line.split(" = ")[0] for line in lines] == list(Recipe.model_fields)
     assert lines[:2] == ['optimizer = "adam"', "lr = 1e-05"]
-    assert lines[-1] == "batch_nodes = 7"
+    assert lines[-3:] == ['batching = "neighbors"', "batch_nodes = 7", "neighbors = 5"]
     Recipe().save(tmp_path / "mine.toml")
     assert "batch_nodes" not in (tmp_path / "mine.toml").read_text(), "there is none"
 
@@ -271,3 +276,52 @@ def test_the_optimizer_has_the_recipes_rates(name: str, kind: type[torch.optim.O
     assert type(optimizer) is kind
     assert optimizer.defaults["lr"] == 0.125
     assert optimizer.defaults["weight_decay"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("values", "way", "is_decided"),
+    [
+        ({}, "auto", False),
+        ({"batching": "auto"}, "auto", False),
+        ({"batching": "full"}, "full", True),
+        ({"batch_nodes": 9}, "clusters", True),
+        ({"batching": "clusters"}, "clusters", False),
+        ({"batching": "auto", "batch_nodes": 9}, "clusters", True),
+        ({"batching": "neighbors", "batch_nodes": 9}, "neighbors", True),
+        ({"neighbors": 3}, "neighbors", False),
+        ({"neighbors": 3, "batch_nodes": 9}, "neighbors", True),
+    ],
+)
+def test_what_a_step_sees_follows_from_what_is_given(
+    values: dict[str, Any], way: str, is_decided: bool
+) -> None:
+    recipe = Recipe(**values)
+    assert (recipe.way, recipe.is_decided) == (way, is_decided)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"batching": "full", "batch_nodes": 100}, "--batching is full, but --batch-nodes is 100"),
+        ({"batching": "full", "neighbors": 3}, "--batching is full, but --neighbors is 3"),
+        ({"batching": "clusters", "neighbors": 3}, "--batching is clusters, but --neighbors is 3"),
+    ],
+)
+def test_batchings_that_contradict_themselves_are_refused(
+    values: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(RecipeError, match=f"^{sentence}; leave out one of them, or give "):
+        Recipe(**values)
+    with pytest.raises(RecipeError, match=sentence):
+        Recipe().changed(**values)
+
+
+def test_for_another_graph_a_recipe_does_not_say_that_it_fits() -> None:
+    assert Recipe(batching="full", lr=0.5).undecided == Recipe(lr=0.5)
+    cut = Recipe(batching="clusters", batch_nodes=9)
+    assert cut.undecided is cut
+
+
+def test_what_is_not_set_leaves_no_trace_in_fingerprints() -> None:
+    written = Recipe().model_dump_json(exclude_none=True)
+    assert not {"batching", "batch_nodes", "neighbors"} & set(json.loads(written))

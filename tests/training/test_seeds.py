@@ -22,7 +22,7 @@ from pdnas.runs import (
     load_run,
 )
 from pdnas.tasks import GraphTask
-from pdnas.training import train
+from pdnas.training import memory, train
 from pdnas.training.batching import Batches
 from pdnas.training.epochs import evaluate
 from pdnas.training.fit import Epoch
@@ -297,3 +297,19 @@ def test_a_repeated_seed_is_refused(tiny_task: GraphTask) -> None:
     architecture = pdnas.Architecture(blocks=(pdnas.BlockSpec(),))
     with pytest.raises(PdnasError, match=r"The seeds \[0, 0\]"):
         train(architecture, tiny_task, seeds=[0, 0])
+
+
+def test_a_graph_that_does_not_fit_is_cut_and_a_warning_says_so(
+    tiny_task: GraphTask,
+    architecture: Architecture,
+    recipe: Recipe,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 10_000)
+    monkeypatch.setattr(memory, "has_pymetis", lambda: True)
+    with pytest.warns(RuntimeWarning, match="so each step sees clusters of about"):
+        cut = train(architecture, tiny_task, hidden=4, recipe=recipe, device="cpu")
+    size = cut.recipe["batch_nodes"]
+    again = recipe.changed(batch_nodes=size)
+    assert train(architecture, tiny_task, hidden=4, recipe=again, device="cpu").val == cut.val
+    assert cut.recipe == recipe.changed(batching="clusters", batch_nodes=size).model_dump()

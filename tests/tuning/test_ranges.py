@@ -8,9 +8,10 @@ from optuna.trial import FixedTrial
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import UnknownNameError
+from pdnas.job import TUNED_COPIES
 from pdnas.ops import ATTENTIONS
 from pdnas.training import RECIPES, Recipe
-from pdnas.tuning.ranges import RANGES, check_fields, suggest
+from pdnas.tuning.ranges import RANGES, check_fields, suggest, within_ranges
 from pdnas.tuning.study import KNOWN
 
 LEARNED = Architecture(blocks=(BlockSpec(), BlockSpec(attention="gat")))
@@ -119,3 +120,10 @@ def test_a_field_that_cannot_be_tuned_is_refused() -> None:
     check_fields(tuple(RANGES))
     with pytest.raises(UnknownNameError, match=r"field to tune 'epochs'.*sharpening"):
         check_fields(["lr", "epochs"])
+
+
+def test_memory_is_reckoned_for_the_most_copies_that_are_tried() -> None:
+    fitting = [
+        copies for copies in range(1, 65) if within_ranges(Recipe(copies=copies), ["copies"])
+    ]
+    assert max(fitting) == TUNED_COPIES

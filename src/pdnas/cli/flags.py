@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, make_dataclass, replace
@@ -157,6 +158,11 @@ class DeviceFlags:
         torch.set_num_threads(self.threads)
 
 
+def tell(sentence: str) -> None:
+    """Say something that the user should know."""
+    print(f"pdnas: {sentence}", file=sys.stderr)
+
+
 @contextmanager
 def enough_memory(what: str, device: torch.device) -> Iterator[None]:
     """Whatever does not fit into memory inside becomes one sentence.
@@ -172,7 +178,8 @@ def enough_memory(what: str, device: torch.device) -> Iterator[None]:
         if not is_full:
             raise
         raise PdnasError(
-            f"{what} does not fit into the memory of {device}; give a smaller --hidden."
+            f"{what} does not fit into the memory of {device}; give a smaller --hidden, or "
+            "--batching clusters with a smaller --batch-nodes."
         ) from None
 
 

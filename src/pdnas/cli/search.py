@@ -19,11 +19,12 @@ from pdnas.cli.flags import (
     changes_of,
     enough_memory,
     given,
+    tell,
 )
 from pdnas.cli.live import SearchProgress
 from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError, SearchError
-from pdnas.job import Job, Tuner
+from pdnas.job import Job, Tuner, settle_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import search
 from pdnas.runs import (
@@ -194,6 +195,8 @@ def execute(
     device = find_device(settings.device.device)
     is_new = run is None
     if run is None:
+        job = settle_job(settings.job, task, device=device, tell=tell)
+        settings = settings.model_copy(update={"job": job})
         label = f"search-{Path(task.name).stem}"
         run = output.new_run(label, settings, device, settings.device.threads)
     what = f"A search with hidden size {max(settings.job.hidden)}"

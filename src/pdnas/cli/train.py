@@ -19,6 +19,7 @@ from pdnas.cli.flags import (
     by_default,
     enough_memory,
     given,
+    tell,
 )
 from pdnas.compare.work import read_attempt
 from pdnas.errors import PdnasError
@@ -36,6 +37,7 @@ from pdnas.runs import (
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe, train
 from pdnas.training.device import find_device
+from pdnas.training.memory import load_of, settle
 from pdnas.training.seeds import check_seeds
 
 HIDDEN = 64
@@ -146,6 +148,9 @@ def execute(
     for seed in splits:
         task.with_split(task.split.name, seed)  # refuses one that is not there before any writing
     if run is None:
+        load = load_of(settings.architecture, task, settings.hidden, settings.recipe, device)
+        recipe = settle(settings.recipe, task, load, device=device, tell=tell)
+        settings = settings.model_copy(update={"recipe": recipe})
         label = f"train-{settings.name}-{Path(task.name).stem}"
         run = output.new_run(label, settings, device, settings.device.threads)
     count = len(settings.seeds) * max(1, len(splits))
@@ -183,7 +188,7 @@ def _of_run(run: RunDirectory) -> tuple[Design, int, Recipe]:
         found = run.read_record(RESULT, Result)
         return found.architecture, found.hidden, Recipe.model_validate(found.recipe)
     earlier = run.read_record(SETTINGS, TrainSettings)
-    return earlier.architecture, earlier.hidden, earlier.recipe
+    return earlier.architecture, earlier.hidden, earlier.recipe.undecided
 
 
 def _is_folder(path: Path) -> bool:

@@ -26,6 +26,7 @@ from pdnas.cli.flags import (
     changes_of,
     enough_memory,
     given,
+    tell,
 )
 from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError, RunError
@@ -44,7 +45,7 @@ from pdnas.tuning.local import check_workers
 from pdnas.tuning.pieces import difference
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.study import Row, Study
-from pdnas.tuning.tune import TuningWatcher
+from pdnas.tuning.tune import TuningWatcher, settle_tuning
 
 SHOWN = 12
 """Trials that the live table has room for."""
@@ -157,7 +158,10 @@ class Command:
             task_name=task.name,
             device=self.device,
         )
-        return execute(settings, task, self.output, self._known_run(settings))
+        run = self._known_run(settings)
+        if run is not None:  # what was decided when it began stays so
+            settings = _decided_as(run.read_record(SETTINGS, TuneSettings), settings)
+        return execute(settings, task, self.output, run)
 
     def _tuning(self) -> Tuning:
         architecture: Design | None = None
@@ -214,13 +218,26 @@ class Command:
                 f"The run '{run.path}' is of another command, pdnas {command}; give another "
                 "--run-dir."
             )
-        other = _difference(run.read_record(SETTINGS, TuneSettings), settings)
+        before = run.read_record(SETTINGS, TuneSettings)
+        other = _difference(before, _decided_as(before, settings))
         if other is not None:
             raise RunError(
                 f"The run '{run.path}' was begun with other settings: {other}; repeat them, go on "
                 f"with it as it is (pdnas resume {run.path}), or give another --run-dir."
             )
         return run
+
+
+def _decided_as(before: TuneSettings, now: TuneSettings) -> TuneSettings:
+    """What a step sees, where it is left open now, as it was decided before."""
+    job, known = now.tuning.search, before.tuning.search.recipe
+    same = job.recipe.way == known.way and job.recipe.batch_nodes in (None, known.batch_nodes)
+    if job.recipe.way != "auto" and not same:
+        return now
+    recipe = job.recipe.changed(batching=known.batching, batch_nodes=known.batch_nodes)
+    search = job.model_copy(update={"recipe": recipe})
+    tuning = now.tuning.model_copy(update={"search": search})
+    return now.model_copy(update={"tuning": tuning})
 
 
 def _difference(before: TuneSettings, now: TuneSettings) -> str | None:
@@ -248,6 +265,10 @@ def execute(
     settings.device.apply()
     device = find_device(settings.device.device)
     if run is None:
+        tuning = settle_tuning(
+            settings.tuning, task, device=device, workers=settings.workers, tell=tell
+        )
+        settings = settings.model_copy(update={"tuning": tuning})
         label = f"tune-{Path(task.name).stem}"
         run = output.new_run(label, settings, device, settings.device.threads)
     job = settings.tuning.search

@@ -16,6 +16,7 @@ from pdnas.runs import Record, environment
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.fit import Epoch, read_test
+from pdnas.training.memory import load_of, settle
 from pdnas.training.seeds import train_once
 from pdnas.tuning.pieces import Piece
 from pdnas.tuning.work import Report
@@ -152,11 +153,14 @@ class BaselineWork(RivalWork):
             warnings.add("The budget ended its training early.")
             return True
 
+        device = task.graphs[0].y.device
+        load = load_of(baseline.design, task, baseline.hidden, self.recipe, device)
+        recipe = settle(self.recipe, task, load, device=device, tell=warnings.add)
         network, outcome = train_once(
             baseline.design,
             task,
             hidden=baseline.hidden,
-            recipe=self.recipe,
+            recipe=recipe,
             seed=self.seed,
             on_epoch=lambda epoch: curve.note(epoch.val),
             stop=is_late,
@@ -168,6 +172,6 @@ class BaselineWork(RivalWork):
             "hidden": baseline.hidden,
             "trainings": 1,
             "architecture": None,
-            "recipe": self.recipe,
-            "warnings": tuple(warnings),
+            "recipe": recipe.undecided,
+            "warnings": tuple(sorted(warnings)),
         }

@@ -1,6 +1,6 @@
 """One graph block: transform, attend and aggregate, combine, normalize, activate."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -119,20 +119,20 @@ class GraphBlock(nn.Module):
         """What arrives at each node, ``[N, O] -> [N, O]``."""
 
         def step(x: Tensor) -> Tensor:
-            edges = max(1, AT_ONCE // x.size(1))
-            if torch.is_grad_enabled() or graph.num_edges <= edges:
-                return self._step(x, transformed, graph)
-            heard = [
-                self._step(x[part.nodes], transformed[part.nodes], part.adjacency)[: part.size]
-                for part in graph.parts(edges)
-            ]
-            return torch.cat(heard)
+            return in_parts(self._step, x, transformed, graph, self._numbers_per_edge(x))
 
         if factor is None:
             messages: Tensor = self.propagation(transformed, graph, step)
             return messages
         scaled: Tensor = self.propagation(_felt(transformed, factor), graph, step)
         return scaled * factor.detach()
+
+    def _numbers_per_edge(self, x: Tensor) -> int:
+        """What an edge carries in a step: its weight alone where messages are summed as they go."""
+        wide = self.attention.wide or (x.is_cuda and not self.aggregation.linear)
+        if wide and self.heads.averaged:
+            return self.heads.heads * x.size(1)
+        return x.size(1) if wide or self.attention.learned else 1
 
     def _step(self, x: Tensor, transformed: Tensor, graph: Adjacency) -> Tensor:
         """One step by attention and aggregation, ``[N, O] -> [N, O]``."""
@@ -145,6 +145,34 @@ class GraphBlock(nn.Module):
         if self.attention.learned:
             weights = dropout_entries(weights, self.attention_dropout, self.training)
         return weights
+
+
+def in_parts(
+    step: Callable[[Tensor, Tensor, Adjacency], Tensor],
+    x: Tensor,
+    transformed: Tensor,
+    graph: Adjacency,
+    numbers: int,
+) -> Tensor:
+    """A step for a part of the nodes at a time where it would take too much; the same result.
+
+    Gradients need all of it anyway.
+
+    Args:
+        step: Messages from what travels and what attention looks at, ``[N, O] x 2 -> [N, O]``.
+        x: What travels.
+        transformed: What attention looks at.
+        graph: Where.
+        numbers: What an edge carries in the step.
+    """
+    edges = max(1, AT_ONCE // numbers)
+    if torch.is_grad_enabled() or graph.num_edges <= edges:
+        return step(x, transformed, graph)
+    heard = [
+        step(x[part.nodes], transformed[part.nodes], part.adjacency)[: part.size]
+        for part in graph.parts(edges)
+    ]
+    return torch.cat(heard)
 
 
 def aggregate(

@@ -146,10 +146,8 @@ class Adjacency:
     def subgraph(self, nodes: Tensor) -> "Adjacency":
         """The graph of some nodes, numbered in their order, and of the edges between them."""
         count = nodes.numel()
-        number = torch.full((self.num_nodes,), -1, device=nodes.device)
-        number[nodes] = torch.arange(count, device=nodes.device)
         heard, _ = self.pattern.select(nodes)
-        sources = number[heard.cols.long()]
+        sources = self._renumbered(heard.cols.long(), nodes)
         inside = sources >= 0
         return Adjacency(Csr.from_rows(heard.rows[inside], sources[inside], (count, count)))
 
@@ -172,16 +170,30 @@ class Adjacency:
     def _part(self, first: int, last: int, begin: int, end: int) -> "Part":
         """What nodes ``first`` to ``last`` hear by their edges ``begin`` to ``end``."""
         sources, size = self.sources[begin:end], last - first
-        own = (sources >= first) & (sources < last)
-        others = sources[~own].unique()
-        numbers = torch.where(own, sources - first, size + torch.searchsorted(others, sources))
+        others = sources[(sources < first) | (sources >= last)].unique()
         rowptr = self.first_edges[first : last + 1] - begin
         rest = rowptr[-1:].expand(others.numel())  # nothing arrives at the others
         nodes = torch.cat([torch.arange(first, last, device=others.device), others])
+        numbers = self._renumbered(sources, nodes)
         pattern = Csr.from_pointers(torch.cat([rowptr, rest]), numbers, nodes.numel())
         adjacency = Adjacency(pattern)
         adjacency.gcn_weights = self.gcn_weights[begin:end]
         return Part(nodes, size, adjacency)
+
+    def _renumbered(self, which: Tensor, nodes: Tensor) -> Tensor:
+        """The place among ``nodes`` of each of some nodes; -1 for those that are not there.
+
+        It costs as much as there are of both, however large the graph is: the table of all nodes
+        is made once and cleared after use.
+        """
+        self._places[nodes] = torch.arange(nodes.numel(), device=nodes.device)
+        places = self._places[which]
+        self._places[nodes] = -1
+        return places
+
+    @cached_property
+    def _places(self) -> Tensor:
+        return torch.full((self.num_nodes,), -1, device=self.pattern.cols.device)
 
     def repeated(self, copies: int) -> "Adjacency":
         """As many copies of this graph side by side, without edges between them."""
@@ -264,8 +276,8 @@ class PerHead:
         if heads == 1:
             same = torch.arange(0)
             return cls(pattern, 1, same, same)
-        expanded, order = pattern.per_head(heads)
-        return cls(expanded, heads, order, torch.argsort(order))
+        expanded, order, inverse = pattern.per_head(heads)
+        return cls(expanded, heads, order, inverse)
 
     def by_entry(self, weights: Tensor) -> Tensor:
         """From the order of the edges to that of the pattern, ``[E, H] -> [E H]``."""

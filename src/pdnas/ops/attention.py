@@ -23,10 +23,14 @@ Normalization = Literal["softmax", "none"]
 
 
 class Attention(Op):
-    """A kind of attention; ``learned`` kinds are subject to normalization and attention dropout."""
+    """A kind of attention; ``learned`` kinds are subject to normalization and attention dropout.
+
+    For a ``wide`` one every edge carries all channels of every head.
+    """
 
     depends = ("heads",)
     learned: ClassVar[bool]
+    wide: ClassVar[bool] = False
 
     def __init__(self, dims: Dims, normalization: Normalization = "softmax") -> None:
         super().__init__(dims)
@@ -159,6 +163,7 @@ class LinearAttention(LearnedAttention):
 class GeneLinearAttention(LearnedAttention):
     r""":math:`a_{ij} = W_g \tanh(W_{a1} h_i + W_{a2} h_j)`."""
 
+    wide = True
     vectors = ("at_target", "at_source", "at_sum")
     at_target: nn.Parameter
     at_source: nn.Parameter

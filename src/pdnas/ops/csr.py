@@ -79,27 +79,34 @@ class Csr:
 
     def select(self, rows: Tensor) -> tuple["Csr", Tensor]:
         """Some rows, in that order, and which entries these have here, ``[nnz']``."""
-        first = self.rowptr.long()
-        counts = first.diff()[rows]
+        first = self.rowptr[rows].long()  # of these rows alone: a step of a training asks for few
+        counts = self.rowptr[rows + 1].long() - first
         rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        shifts = (first[rows] - rowptr[:-1]).repeat_interleave(counts)
+        shifts = (first - rowptr[:-1]).repeat_interleave(counts)
         entries = torch.arange(shifts.numel(), device=rows.device) + shifts
         return Csr.from_pointers(rowptr, self.cols[entries], self.num_cols), entries
 
-    def per_head(self, heads: int) -> tuple["Csr", Tensor]:
-        """A pattern in which row and column ``i`` become ``i H`` to ``i H + H - 1``, one per head.
+    def per_head(self, heads: int) -> tuple["Csr", Tensor, Tensor]:
+        r"""A pattern in which row and column ``i`` become ``i H`` to ``i H + H - 1``, one per head.
 
         One product with ``[N H, C]``, which is ``[N, H, C]`` as it lies in memory, then serves all
-        heads. Values ``[nnz, H]`` are read in the order that comes with it.
+        heads. With it come the order in which it reads values ``[nnz, H]``, and that order's
+        inverse. Entries (row, entry, head) are to be sorted by (row, head), and where each belongs
+        needs no sorting: for entry :math:`k` of a row that begins at :math:`f` and has :math:`d`
+        entries, at :math:`H f + h d + (k - f)`.
         """
         head = torch.arange(heads, device=self.cols.device)
-        counts = self.rowptr.diff().repeat_interleave(heads)
+        degrees = self.rowptr.diff().long()
+        counts = degrees.repeat_interleave(heads)
         rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        # Sorting the entries (row, entry, head) by (row, head) is all that there is to do.
-        rows = (self.rows.unsqueeze(1) * heads + head).flatten()
-        order = torch.argsort(rows, stable=True)
-        cols = (self.cols.long().unsqueeze(1) * heads + head).flatten()[order]
-        return Csr.from_pointers(rowptr, cols, heads * self.num_cols), order
+        first = self.rowptr[:-1].long()[self.rows]
+        base = torch.arange(self.nnz, device=first.device) + (heads - 1) * first
+        inverse = (base.unsqueeze(1) + head * degrees[self.rows].unsqueeze(1)).flatten()
+        order = torch.empty_like(inverse)
+        order[inverse] = torch.arange(inverse.numel(), device=inverse.device)
+        entries = order.div(heads, rounding_mode="floor")
+        cols = self.cols.long()[entries] * heads + (order - entries * heads)
+        return Csr.from_pointers(rowptr, cols, heads * self.num_cols), order, inverse
 
     def with_values(self, values: Tensor) -> Tensor:
         """The matrix as a torch CSR tensor; gradients flow to ``values``."""

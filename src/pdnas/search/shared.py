@@ -62,8 +62,9 @@ class SharedWeights:
         self.optimizer = torch.optim.Adam(
             self.supernet.parameters(), lr=lr, weight_decay=recipe.weight_decay, fused=True
         )
-        self.train = Batches(problem.task, "train", recipe.batch_graphs, nodes=recipe.batch_nodes)
+        self.train = Batches.by(recipe, problem.task, "train", hops=problem.num_blocks)
         self.val = Batches(problem.task, "val")
+        self._steep = Batches.by(recipe, problem.task, "val", hops=problem.num_blocks)
 
     def network(self, architecture: Architecture) -> GraphNetwork:
         """The network of an architecture, which learns and forgets with all others."""
@@ -98,7 +99,8 @@ class SharedWeights:
     ) -> tuple[list[Tensor], Judged]:
         """The gradient of the validation loss for each of some tensors, and what validation says.
 
-        Dropout is off, and the weights get no gradient.
+        Dropout is off, and the weights get no gradient. Where a step does not see the whole graph
+        the gradient is that of such steps, and validation looks at the whole graph afterwards.
 
         Args:
             network: With weights of the supernet.
@@ -110,7 +112,8 @@ class SharedWeights:
         outputs, labels = [], []
         network.eval()
         network.requires_grad_(False)  # what only the weights' gradients need is not kept
-        for batch in self.val.in_order():
+        is_cut = self.problem.task.split.unit == "node" and not self._steep.is_whole
+        for batch in self._steep.shuffled() if is_cut else self.val.in_order():
             logits = batch.select(forward(batch))
             value = loss(logits, batch.y, task.kind) * len(batch.y)
             if value.requires_grad:  # there is something to choose
@@ -119,8 +122,14 @@ class SharedWeights:
                     if part is not None:
                         total += part
             count += len(batch.y)
-            outputs.append(logits.detach())
-            labels.append(batch.y)
+            if not is_cut:
+                outputs.append(logits.detach())
+                labels.append(batch.y)
+        if is_cut:
+            (whole,) = self.val.in_order()
+            with torch.no_grad():
+                outputs.append(whole.select(forward(whole)))
+            labels.append(whole.y)
         network.requires_grad_(True)
         output, y = torch.cat(outputs), torch.cat(labels)
         judged = Judged(loss(output, y, task.kind), score(output, y, task.kind, task.metric))

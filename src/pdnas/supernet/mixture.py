@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from pdnas.models.block import aggregate
+from pdnas.models.block import aggregate, in_parts
 from pdnas.ops import SLOTS, Adjacency, BlockInput, Features
 from pdnas.ops.features import dropout, dropout_entries
 from pdnas.supernet.supernet import Supernet
@@ -100,9 +100,14 @@ class MixedBlock(nn.Module):
         """What arrives at each node, ``[N, O] -> [N, O]``."""
 
         def step(x: Tensor) -> Tensor:
-            return mixed((of_heads(number, x) for number in range(len(self.heads))), probs["heads"])
+            widest = max(op.heads for op in self.heads) * x.size(1)
+            return in_parts(every_way, x, transformed, graph, widest)
 
-        def of_heads(number: int, x: Tensor) -> Tensor:
+        def every_way(x: Tensor, transformed: Tensor, graph: Adjacency) -> Tensor:
+            ways = (of_heads(number, x, transformed, graph) for number in range(len(self.heads)))
+            return mixed(ways, probs["heads"])
+
+        def of_heads(number: int, x: Tensor, transformed: Tensor, graph: Adjacency) -> Tensor:
             weights = self._attend(number, transformed, graph, probs["attention"])
             heads = self.heads[number]
             parts = (

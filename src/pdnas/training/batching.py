@@ -1,4 +1,4 @@
-"""What one step of a training sees: the whole graph, clusters of it, or a few of many graphs."""
+"""What one step of a training sees: a whole graph, clusters or neighborhoods, or a few graphs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,10 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from pdnas.errors import RecipeError
 from pdnas.ops.adjacency import Adjacency
 from pdnas.ops.features import Features, SparseFeatures, take_nodes
 from pdnas.tasks import Graph, GraphTask
 from pdnas.training.clusters import clusters
+from pdnas.training.neighbors import Neighborhoods
+from pdnas.training.recipe import Recipe
 
 Part = Literal["train", "val", "test"]
 
@@ -61,7 +64,8 @@ class Batches:
     """The batches of one part of a task.
 
     With one graph there is a single batch, the whole graph, made once, or in training a batch for
-    every few clusters that meet. With several graphs, each batch joins ``size`` of the part's.
+    every few clusters that meet, or for some nodes with neighbors. With several graphs, each batch
+    joins ``size`` of the part's.
 
     Args:
         task: Where the graphs are.
@@ -69,6 +73,8 @@ class Batches:
         size: Graphs per batch, where there are several.
         answers: What teachers say of the nodes of each graph, where there are any.
         nodes: About how many of a single graph are in a batch of a training; none: all.
+        hops: How far away neighbors are sampled; none: batches are clusters.
+        fan_out: How many of each node's neighbors, where they are sampled.
     """
 
     def __init__(
@@ -78,8 +84,12 @@ class Batches:
         size: int = 1,
         answers: Sequence[Tensor] | None = None,
         nodes: int | None = None,
+        hops: int | None = None,
+        fan_out: int | None = None,
     ) -> None:
         self._graphs, self._answers, self._nodes = task.graphs, answers, nodes
+        self._hops, self._fan_out = hops, fan_out
+        self._neighborhoods: Neighborhoods | None = None
         self._index: Tensor = getattr(task.split, part)
         self._size = size
         self._whole: Batch | None = None
@@ -89,6 +99,48 @@ class Batches:
             said = None if answers is None else answers[0]
             self._whole = Batch(graph.x, graph.adjacency, counting, graph.y[counting], said)
 
+    @classmethod
+    def by(
+        cls,
+        recipe: Recipe,
+        task: GraphTask,
+        part: Part,
+        *,
+        hops: int,
+        answers: Sequence[Tensor] | None = None,
+    ) -> "Batches":
+        """As a recipe says.
+
+        Args:
+            recipe: Whose batches.
+            task: Where the graphs are.
+            part: ``train``, ``val`` or ``test``.
+            hops: How often a network's messages travel.
+            answers: What teachers say of the nodes of each graph, where there are any.
+        """
+        if recipe.way != "auto" and not recipe.is_decided:
+            raise RecipeError(
+                f"--batching is {recipe.way}, but nobody says how large batches are; give "
+                "--batch-nodes."
+            )
+        return cls(
+            task,
+            part,
+            recipe.batch_graphs,
+            answers=answers,
+            nodes=recipe.batch_nodes,
+            hops=hops if recipe.way == "neighbors" else None,
+            fan_out=recipe.neighbors,
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a step of a training sees a single graph as it is."""
+        if self._whole is None:
+            return False
+        nodes = self._whole.adjacency.num_nodes
+        return self._nodes is None or (self._hops is None and self._nodes >= nodes)
+
     def in_order(self) -> Iterator[Batch]:
         """The batches in the order of the split."""
         return self._of(self._index)
@@ -97,9 +149,11 @@ class Batches:
         """The batches of one epoch of training; torch's random state decides which graphs meet."""
         if self._whole is None:
             return self._of(self._index[torch.randperm(self._index.numel())])
-        if self._nodes is None or self._nodes >= self._whole.adjacency.num_nodes:
+        if self._nodes is None or self.is_whole:
             return self._of(self._index)
-        return self._meetings(self._whole, self._nodes)
+        if self._hops is None:
+            return self._meetings(self._whole, self._nodes)
+        return self._sampled(self._whole, self._nodes, self._hops)
 
     def _meetings(self, whole: Batch, count: int) -> Iterator[Batch]:
         """A batch for every few clusters with a node that counts."""
@@ -115,6 +169,21 @@ class Batches:
                     self._graphs[0].y[nodes[inside]],
                     None if whole.answers is None else whole.answers[nodes],
                 )
+
+    def _sampled(self, whole: Batch, size: int, hops: int) -> Iterator[Batch]:
+        """A batch for every few nodes that count, which come first in it."""
+        if self._neighborhoods is None:
+            self._neighborhoods = Neighborhoods(
+                whole.adjacency, self._index, size=size, hops=hops, fan_out=self._fan_out
+            )
+        for nodes, count, adjacency in self._neighborhoods:
+            yield Batch(
+                take_nodes(whole.x, nodes),
+                adjacency,
+                torch.arange(count, device=nodes.device),
+                self._graphs[0].y[nodes[:count]],
+                None if whole.answers is None else whole.answers[nodes],
+            )
 
     def _of(self, order: Tensor) -> Iterator[Batch]:
         if self._whole is not None:

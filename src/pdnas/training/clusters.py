@@ -64,6 +64,11 @@ def clusters(graph: Adjacency, batch_nodes: int) -> Clusters:
     return known[batch_nodes]
 
 
+def has_pymetis() -> bool:
+    """Whether there is something to cut with where few edges are."""
+    return importlib.util.find_spec("pymetis") is not None
+
+
 def _of_members(members: Tensor, count: int, device: torch.device) -> Clusters:
     """From the cluster of each node, ``[N]``; clusters without nodes are left out."""
     sizes = torch.bincount(members, minlength=count)
@@ -75,7 +80,7 @@ def _cut(graph: Adjacency, count: int) -> Tensor:
     """The cluster of each node, ``[N]``, on the CPU."""
     if count == 1:
         return torch.zeros(graph.num_nodes, dtype=torch.long)
-    if importlib.util.find_spec("pymetis") is None:
+    if not has_pymetis():
         generator = torch.Generator().manual_seed(0)
         return torch.randperm(graph.num_nodes, generator=generator) % count
     import pymetis

@@ -47,7 +47,7 @@ class Epochs:
     ) -> None:
         self._network, self._task, self._recipe = network, task, recipe
         self._optimizer = optimizer
-        self._train = Batches(task, "train", recipe.batch_graphs, answers, recipe.batch_nodes)
+        self._train = Batches.by(recipe, task, "train", hops=hops(network), answers=answers)
         self._val = Batches(task, "val")
 
     def __call__(self, epoch: int) -> Tensor:
@@ -118,6 +118,7 @@ def make_epochs(
         and task.split.unit == "node"
         and (task.kind, task.metric) == ("single-label", "accuracy")
         and recipe.epochs >= WORTHWHILE
+        and recipe.way != "neighbors"
         and (recipe.batch_nodes is None or recipe.batch_nodes >= graph.num_nodes)
         and graph.edge_index.size(1) + graph.num_nodes <= MOST_EDGES  # each with a self-loop
         and (not isinstance(network, PublishedNetwork) or network.recordable)
@@ -131,6 +132,12 @@ def make_epochs(
             warnings.warn(f"A training is not recorded: {reason}", RuntimeWarning, stacklevel=2)
     optimizer = recipe.make_optimizer(decayed(network, recipe))
     return Epochs(network, task, recipe, optimizer, answers)
+
+
+def hops(network: nn.Module) -> int:
+    """How often a network's messages travel, as far as its blocks or layers tell."""
+    layers = getattr(network, "blocks", None) or getattr(network, "layers", None)
+    return len(layers) if isinstance(layers, nn.ModuleList) else 2
 
 
 def decayed(network: nn.Module, recipe: Recipe) -> Iterable[nn.Parameter] | list[dict[str, Any]]:

@@ -3,15 +3,17 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import nn
 
 from pdnas.errors import RecipeError, first_complaint
 from pdnas.registry import Registry, unknown
 from pdnas.toml import read_toml
+
+Batching = Literal["auto", "full", "clusters", "neighbors"]
 
 
 class Recipe(BaseModel):
@@ -53,11 +55,53 @@ class Recipe(BaseModel):
         "metric", description="What of validation picks the epoch; the other one breaks ties."
     )
     batch_graphs: int = Field(2, ge=1, description="Graphs per step where there are several.")
+    batching: Batching | None = Field(
+        None,
+        description="What a step sees of a single graph: all of it, clusters, or nodes with a few "
+        "of their neighbors; auto, as none is: all where that fits into memory.",
+    )
     batch_nodes: int | None = Field(
         None,
         ge=1,
-        description="About how many nodes of a single graph a step sees, in clusters; none: all.",
+        description="About how many nodes a step sees, in clusters, or learns from, with their "
+        "neighbors; none: all, or as many as fit.",
     )
+    neighbors: int | None = Field(
+        None, ge=1, description="How many of each node's neighbors a block hears then; none: 10."
+    )
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.batching == "full" and self.batch_nodes is not None:
+            raise RecipeError(
+                f"--batching is full, but --batch-nodes is {self.batch_nodes}; leave out one of "
+                "them, or give --batching clusters or neighbors."
+            )
+        if self.batching in ("full", "clusters") and self.neighbors is not None:
+            raise RecipeError(
+                f"--batching is {self.batching}, but --neighbors is {self.neighbors}; leave out "
+                "one of them, or give --batching neighbors."
+            )
+        return self
+
+    @property
+    def way(self) -> Batching:
+        """What a step sees; ``--batch-nodes`` alone means clusters, ``--neighbors`` those."""
+        if self.batching is not None and self.batching != "auto":
+            return self.batching
+        if self.neighbors is not None:
+            return "neighbors"
+        return "auto" if self.batch_nodes is None else "clusters"
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it says all of what a step sees: nothing depends on memory any more."""
+        return self.way == "full" or (self.way != "auto" and self.batch_nodes is not None)
+
+    @property
+    def undecided(self) -> "Recipe":
+        """As results and files hold it: whether all of another graph fits is not known yet."""
+        return self.changed(batching=None) if self.batching == "full" else self
 
     def make_optimizer(
         self, parameters: Iterable[nn.Parameter] | list[dict[str, Any]], *, recorded: bool = False

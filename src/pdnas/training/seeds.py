@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -28,6 +29,7 @@ from pdnas.runs import (
 from pdnas.tasks import GraphTask, Split
 from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch, Fit, fit, read_test, seeded
+from pdnas.training.memory import load_of, settle
 from pdnas.training.recipe import Recipe, find_recipe
 from pdnas.training.teaching import mean_answers, teacher_seeds
 
@@ -104,6 +106,9 @@ def train(
     device = find_device(str(device))
     check_hidden(hidden)
     task = task.to(device)
+    if not recipe.is_decided:
+        load = load_of(architecture, task, hidden, recipe, device)
+        recipe = settle(recipe, task, load, device=device, tell=_warn)
     tasks = [task.with_split(task.split.name, seed) for seed in split_seeds] or [task]
     ledger = _Ledger(run, tuple(split_task.split.sha256 for split_task in tasks))
     for number, (split_task, seed) in enumerate(itertools.product(tasks, seeds)):
@@ -229,7 +234,7 @@ def sum_up(
         out_channels=task.out_channels,
         class_names=task.source.class_names,
         parameters=architecture.parameters(task, hidden),
-        recipe=recipe.model_dump(),
+        recipe=recipe.undecided.model_dump(),
         metric=task.metric,
         val=Scores.of([training.val for training in trainings], len(tasks)),
         test=Scores.of([training.test for training in trainings], len(tasks)),
@@ -238,6 +243,10 @@ def sum_up(
         train_seconds=sum(training.seconds for training in trainings),
         device=str(task.graphs[0].y.device),
     )
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, RuntimeWarning, stacklevel=4)
 
 
 def check_seeds(seeds: Sequence[int]) -> None:

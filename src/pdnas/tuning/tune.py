@@ -1,17 +1,19 @@
 """Tune a network for a task: the shape by a grid, then the recipe by TPE, then the final seeds."""
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from pdnas.errors import PdnasError
-from pdnas.job import MANY, Job
+from pdnas.job import MANY, TUNED_COPIES, Job, load_of_job
 from pdnas.models import AnyDesign
 from pdnas.runs import CHECKPOINT, FOLDER, JOURNAL, RECIPE, RESULT, Record, Result, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, train
 from pdnas.training.device import find_device
+from pdnas.training.memory import load_of, settle
 from pdnas.tuning.executor import Done, Executor, Failed
 from pdnas.tuning.local import LocalExecutor
 from pdnas.tuning.ranges import RANGES, check_fields
@@ -104,14 +106,17 @@ def tune(
     """
     tuning.check()
     device = find_device(str(device))
-    watcher, job = watcher or TuningWatcher(), tuning.search
+    watcher = watcher or TuningWatcher()
+    if not tuning.search.recipe.is_decided:
+        tuning = settle_tuning(tuning, task, device=device, workers=workers, tell=watcher.noted)
+    job = tuning.search
     own = executor or LocalExecutor(
         {TASK: task}, workers=workers, device=str(device), threads=threads
     )
     with own:
         chosen, search_seconds = _choose_shape(tuning, task, run, own, watcher)
         recipe, tune_seconds = _tune_recipe(tuning, chosen, run, own, watcher)
-    recipe.save(run.path / RECIPE)
+    recipe.undecided.save(run.path / RECIPE)
     _forget_others(run, Final(shape=chosen, recipe=recipe))
     result = train(
         chosen.architecture,
@@ -129,6 +134,41 @@ def tune(
     result = result.model_copy(update=update).with_weights(result.model.state_dict())
     run.write_json(RESULT, result)
     return result
+
+
+def settle_tuning(
+    tuning: Tuning,
+    task: GraphTask,
+    *,
+    device: torch.device,
+    workers: int,
+    tell: Callable[[str], None],
+) -> Tuning:
+    """A tuning that says what a step sees of the graph, see :func:`pdnas.training.memory.settle`.
+
+    Args:
+        tuning: Whose recipe may leave that open.
+        task: On what.
+        device: Where it will be done.
+        workers: How many trials share the memory.
+        tell: Told what was chosen, where it is not the whole graph.
+    """
+    job, design = tuning.search, tuning.architecture
+    if design is None:
+        load = load_of_job(job, task, device)
+    else:
+        load = load_of(design, task, max(job.hidden), job.recipe, device)
+    recipe = settle(
+        job.recipe,
+        task,
+        load,
+        device=device,
+        tell=tell,
+        sharers=workers,
+        copies=TUNED_COPIES if "copies" in tuning.fields and tuning.trials else 1,
+    )
+    update = {"search": job.model_copy(update={"recipe": recipe})}
+    return tuning.model_copy(update=update)
 
 
 class Shape(Record):
