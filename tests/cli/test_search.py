@@ -78,6 +78,7 @@ RECIPE_FLAGS = {
     "--selection": "loss",
     "--batch-graphs": "3",
     "--batch-nodes": "9",
+    "--schedule": "cosine",
 }
 RIVAL_FLAGS = {
     "--climb": ("off", "pdnas"),

@@ -44,6 +44,7 @@ RECIPE_FLAGS = {
     "--selection": "loss",
     "--batch-graphs": "3",
     "--batch-nodes": "9",
+    "--schedule": "cosine",
 }
 BETWEEN_COPIES = {"--consistency", "--consistency-warm-up", "--sharpening"}
 """They matter where there are several."""

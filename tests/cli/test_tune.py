@@ -60,6 +60,7 @@ RECIPE_FLAGS = {
     "--selection": "loss",
     "--batch-graphs": "3",
     "--batch-nodes": "9",
+    "--schedule": "cosine",
 }
 JOB_FLAGS: dict[str, tuple[list[str], Any]] = {
     "--blocks": (["1", "3"], (1, 3)),

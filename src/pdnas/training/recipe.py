@@ -1,6 +1,7 @@
 """How weights are trained: one frozen settings object, and the recipes that have a name."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -58,6 +59,11 @@ class Recipe(BaseModel):
         ge=1,
         description="About how many nodes of a single graph a step sees, in clusters; none: all.",
     )
+    schedule: Literal["constant", "cosine"] | None = Field(
+        None,
+        description="How the learning rate goes on: constant, as where nothing is said, or down to "
+        "zero along a cosine.",
+    )
 
     def make_optimizer(
         self, parameters: Iterable[nn.Parameter] | list[dict[str, Any]], *, recorded: bool = False
@@ -80,6 +86,16 @@ class Recipe(BaseModel):
             fused=True,
             capturable=recorded,
         )
+
+    def lr_at(self, epoch: int) -> float:
+        r"""The learning rate of an epoch.
+
+        With a cosine it is :math:`\frac{lr}{2} (1 + \cos \frac{\pi e}{E})` in epoch :math:`e` of
+        :math:`E`, so that a training of fewer epochs comes to rest as well.
+        """
+        if self.schedule != "cosine":
+            return self.lr
+        return self.lr * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
     def consistency_at(self, epoch: int) -> float:
         """The weight of the copies' disagreement at an epoch.
@@ -185,6 +201,19 @@ CONSISTENCY_SELECTIVE = CONSISTENCY.changed(**SELECTIVE, dropout=0.8)
 RECIPES.register("consistency-selective")(CONSISTENCY_SELECTIVE)
 RECIPES.register("grand-pubmed")(CONSISTENCY_SELECTIVE)
 RECIPES.register("consistency-deep-selective")(CONSISTENCY_DEEP.changed(**SELECTIVE))
+# For many graphs with many labels, as proteins': such networks underfit, so nothing holds them back,
+# and long trainings come to rest.
+RECIPES.register("inductive")(
+    Recipe(
+        lr=0.005,
+        weight_decay=0.0,
+        input_dropout=0.0,
+        dropout=0.0,
+        epochs=1000,
+        patience=1000,
+        schedule="cosine",
+    )
+)
 
 
 def find_recipe(given: Recipe | Mapping[str, Any] | str) -> Recipe:
