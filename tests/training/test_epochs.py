@@ -27,7 +27,7 @@ from pdnas.training.fit import seeded
 from pdnas.training.metrics import loss, score
 from pdnas.training.recipe import Recipe
 
-RECURRENT = {"jknet-dense", "jknet-lstm", "sage-lstm"}
+RECURRENT = {"jknet-dense", "jknet-lstm", "sage-lstm", "jknet-dense-ppi", "jknet-lstm-ppi"}
 
 
 def first_batch(task: GraphTask) -> Batch:

@@ -201,19 +201,26 @@ CONSISTENCY_SELECTIVE = CONSISTENCY.changed(**SELECTIVE, dropout=0.8)
 RECIPES.register("consistency-selective")(CONSISTENCY_SELECTIVE)
 RECIPES.register("grand-pubmed")(CONSISTENCY_SELECTIVE)
 RECIPES.register("consistency-deep-selective")(CONSISTENCY_DEEP.changed(**SELECTIVE))
-# For many graphs with many labels, as proteins': such networks underfit, so nothing holds them back,
-# and long trainings come to rest.
-RECIPES.register("inductive")(
-    Recipe(
-        lr=0.005,
-        weight_decay=0.0,
-        input_dropout=0.0,
-        dropout=0.0,
-        epochs=1000,
-        patience=1000,
-        schedule="cosine",
-    )
+# For many graphs with many labels, as proteins: such networks underfit, so nothing holds them
+# back, and long trainings come to rest.
+INDUCTIVE = Recipe(
+    lr=0.005,
+    weight_decay=0.0,
+    input_dropout=0.0,
+    dropout=0.0,
+    epochs=1000,
+    patience=1000,
+    schedule="cosine",
 )
+RECIPES.register("inductive")(INDUCTIVE)
+RECIPES.register("gat-ppi")(INDUCTIVE)
+RECIPES.register("sage-ppi")(INDUCTIVE)
+RECIPES.register("jknet-concat-ppi")(INDUCTIVE)
+RECIPES.register("jknet-max-ppi")(INDUCTIVE)
+RECIPES.register("jknet-lstm-ppi")(INDUCTIVE)
+RECIPES.register("jknet-dense-ppi")(INDUCTIVE)
+# Its norms are over the nodes at hand: those of one graph, then as in training.
+RECIPES.register("lgcn-ppi")(INDUCTIVE.changed(batch_graphs=1))
 
 
 def find_recipe(given: Recipe | Mapping[str, Any] | str) -> Recipe:
