@@ -7,6 +7,7 @@ from typing import Annotated
 
 import tyro
 
+from pdnas.cli.display import noted
 from pdnas.cli.flags import MANY, DeviceFlags, FolderFlags, by_default
 from pdnas.cli.pieces import Lines, stopped
 from pdnas.errors import PdnasError
@@ -79,7 +80,7 @@ class Command:
 
 
 def _told(leg: Leg) -> str:
-    note = f" ({leg.note})" if leg.note else ""
+    note = noted(leg.note)
     if not leg.val:
         return f"chosen by validation {100 * (leg.choice_val or 0.0):.2f} %{note}"
     return f"validation {Scores.of(leg.val)} %{note}"

@@ -201,6 +201,7 @@ class Ppi(Table):
     ) -> dict[str, TableWork]:
         """The final trainings of a row, a piece of work for each."""
         assert self.seeds is not None
+        epochs = RECIPES[GIVEN.get(row, "inductive")].epochs  # a choice was trained for fewer
         return {
             f"{row}-{seed}": GivenWork(
                 task=TASK,
@@ -209,7 +210,7 @@ class Ppi(Table):
                 seeds=1,
                 architecture=design,
                 hidden=hidden,
-                recipe=recipe.changed(epochs=scale.epochs),
+                recipe=recipe.changed(epochs=min(epochs, scale.epochs)),
             )
             for seed in range(self.seeds)
         }

@@ -219,8 +219,8 @@ RECIPES.register("jknet-concat-ppi")(INDUCTIVE)
 RECIPES.register("jknet-max-ppi")(INDUCTIVE)
 RECIPES.register("jknet-lstm-ppi")(INDUCTIVE)
 RECIPES.register("jknet-dense-ppi")(INDUCTIVE)
-# Its norms are over the nodes at hand: those of one graph, then as in training.
-RECIPES.register("lgcn-ppi")(INDUCTIVE.changed(batch_graphs=1))
+# Its norms are over the nodes at hand: those of one graph, after the training as in it.
+RECIPES.register("lgcn-ppi")(INDUCTIVE.changed(batch_graphs=1, epochs=300))
 
 
 def find_recipe(given: Recipe | Mapping[str, Any] | str) -> Recipe:
