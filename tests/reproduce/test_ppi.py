@@ -1,6 +1,5 @@
 """The table of the protein graphs: what is done, in which order, and what is said of it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from pdnas.reproduce.ppi import (
     DEPTHS,
     FOUND,
     GIVEN,
-    INDUCTIVE,
     MAX_PARAMETERS,
     QUICK,
     ROWS,
@@ -27,6 +25,7 @@ from pdnas.reproduce.ppi import (
     residual,
 )
 from pdnas.reproduce.work import GivenWork, HeatWork, Leg, SearchedWork, TableWork
+from pdnas.space import INDUCTIVE
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES
 from pdnas.tuning.pieces import PieceWatcher
@@ -257,7 +256,12 @@ def test_the_table_is_found_by_its_name() -> None:
 def test_nothing_reads_the_test_part_before_the_end(
     small: Scale, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[Callable[..., float]] = []
-    monkeypatch.setattr("pdnas.tuning.work.read_test", lambda *_: read.append(print) or 0.5)
+    read: list[GraphTask] = []
+
+    def read_test(_network: object, task: GraphTask) -> float:
+        read.append(task)
+        return 0.5
+
+    monkeypatch.setattr("pdnas.tuning.work.read_test", read_test)
     reproduce("ppi", tmp_path / "table", quick=True, seeds=1, device="cpu")
     assert len(read) == len(ROWS)

@@ -93,7 +93,7 @@ def show(name: str, result: "Result", run: Path) -> None:
     print_table(result.architecture.table(), title=f"{name} on {task}, hidden size {result.hidden}")
     header = ["split", "runs", "validation", "test", "95 % interval", "parameters", "seconds"]
     row = _row(result.split.name, result.val, result.test, result.parameters, result.train_seconds)
-    print_table([header, row], title=f"{result.metric} in %, mean ± standard deviation")
+    print_table([header, row], title=_figures(result))
     print(f"run: {run}")
 
 
@@ -127,7 +127,7 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
         _row(control.name, control.val, control.test, control.parameters, control.seconds)
         for control in report.controls
     ]
-    print_table([header, *rows], title=f"{result.metric} in %, mean ± standard deviation")
+    print_table([header, *rows], title=_figures(result))
     times = result.search_seconds / report.training_seconds if report.training_seconds else 0.0
     print(
         f"The search took {result.search_seconds:.1f} s, {times:.1f} times one training of the "
@@ -146,6 +146,11 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
     for file, about in FILES.items():
         if (run / file).is_file():
             print(f"  {file:20} {about}")
+
+
+def _figures(result: "Result") -> str:
+    """What a table of figures shows, and what must be said of them."""
+    return f"{result.metric} in %{noted(result.note)}, mean ± standard deviation"
 
 
 def _row(name: str, val: "Scores", test: "Scores", parameters: int, seconds: float) -> list[str]:
