@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from torch import Generator, Tensor
 from torch_geometric.data import Data
 
 from pdnas.errors import PdnasError
+from pdnas.tasks.source import source_from_graphs
 from pdnas.tasks.task import GraphTask
 from pdnas.tuning.executor import Done, Event, Executor, Failed, Reported
 from pdnas.tuning.work import Work, reason_of
@@ -103,6 +105,32 @@ def tiny_task() -> GraphTask:
     for part, (first, last) in {"train": (0, 9), "val": (9, 14), "test": (14, 20)}.items():
         data[f"{part}_mask"] = (nodes >= first) & (nodes < last)
     return GraphTask.from_data(data, name="tiny")
+
+
+def ring(nodes: int, generator: torch.Generator, sparse: bool) -> Data:
+    """Two labels per node that two of its features tell; sparse graphs have many empty columns."""
+    y = torch.randint(2, (nodes, 2), generator=generator)
+    x = torch.zeros(nodes, 40 if sparse else 4)
+    x[:, :2] = y.float()
+    x[:, 2:4] = torch.rand(nodes, 2, generator=generator)
+    index = torch.arange(nodes)
+    forth = torch.stack([index, (index + 1) % nodes])
+    return Data(x=x, edge_index=torch.cat([forth, forth.flip(0)], dim=1), y=y)
+
+
+def seven_rings(sparse: bool) -> GraphTask:
+    """Rings of 5 to 11 nodes with several labels per node: four, one and two of them."""
+    generator = torch.Generator().manual_seed(0)
+    rings = [ring(nodes, generator, sparse) for nodes in range(5, 12)]
+    own = (torch.tensor([0, 1, 2, 3]), torch.tensor([4]), torch.tensor([5, 6]))
+    return GraphTask.from_source(source_from_graphs(rings, "rings", splits={"own": own}))
+
+
+@pytest.fixture
+def rings() -> GraphTask:
+    """Seven graphs with several labels per node, and a note: whole graphs are what is split."""
+    task = seven_rings(sparse=False)
+    return replace(task, source=replace(task.source, note="rebuilt rings"))
 
 
 class Here(Executor):

@@ -16,7 +16,7 @@ from pdnas.errors import ArchitectureError, PdnasError, UnknownNameError
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import BASELINES
 from pdnas.ops import ATTENTIONS, SLOTS
-from pdnas.space import EXTENDED, PAPER, SPACES, SearchSpace, find_space
+from pdnas.space import EXTENDED, INDUCTIVE, PAPER, SPACES, SearchSpace, find_space
 
 TINY = SearchSpace(
     name="tiny",
@@ -251,6 +251,7 @@ def test_one_line_counts_the_candidates() -> None:
 def test_spaces_are_registered_under_their_names() -> None:
     assert SPACES["paper"] is PAPER
     assert SPACES["extended"] is EXTENDED
+    assert SPACES["inductive"] is INDUCTIVE
     assert all(SPACES[name].name == name for name in SPACES)
 
 

@@ -253,5 +253,22 @@ EXTENDED = SearchSpace(
 )
 """All of the paper's space, and what hand-designed networks are made of."""
 
-for _space in (PAPER, EXTENDED):
+INDUCTIVE = SearchSpace(
+    name="inductive",
+    expansion=(0,),
+    attention=("gat", "const", "gcn", "sym-gat", "cos"),
+    heads=(4, 1, 8),
+    aggregation=("sum", "mean"),
+    combine=("root", "add", "none"),
+    norm=("layer", "none"),
+    activation=("relu", "elu"),
+    bias=True,
+)
+"""For many graphs and wide networks: single maps, norms, ways to hear oneself, and shortcuts.
+
+What carries a message of every channel along every edge (``max``, ``gene-linear``) is left out, so
+that a supernet of 512 channels needs little memory.
+"""
+
+for _space in (PAPER, EXTENDED, INDUCTIVE):
     SPACES.register(_space.name)(_space)

@@ -13,7 +13,7 @@ import torch
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.cli import reproduce as command
 from pdnas.errors import RunError
-from pdnas.reproduce.base import TASKS, Watcher
+from pdnas.reproduce.base import Watcher
 from pdnas.reproduce.work import Leg
 from pdnas.training import Recipe
 
@@ -24,6 +24,7 @@ FLAGS = {
     "--quick",
     "--only",
     "--searches",
+    "--seeds",
     "--workers",
     "--device",
     "--threads",
@@ -81,7 +82,7 @@ def one_sentence(done: CompletedProcess[str]) -> str:
 def test_every_flag_of_the_help_is_tested_here(pdnas: Pdnas) -> None:
     said = pdnas("reproduce", "--help").stdout
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", said)) - {"--help"} == FLAGS
-    for name in ("citation-public", "citation-split", "search-time"):
+    for name in ("citation-public", "citation-split", "ppi", "search-time"):
         assert name in said
 
 
@@ -97,7 +98,8 @@ def test_without_flags_it_is_the_whole_table(pdnas: Pdnas, asked: list[Asked]) -
             "device": "auto",
             "data_root": None,
             "searches": 3,
-            "only": tuple(TASKS),
+            "seeds": None,
+            "only": None,
         }
     ]
 
@@ -108,6 +110,7 @@ def test_without_flags_it_is_the_whole_table(pdnas: Pdnas, asked: list[Asked]) -
         (["--quick"], {"quick": True, "folder": Path("runs/reproduce-search-time-quick")}),
         (["--only", "pubmed", "cora"], {"only": ("pubmed", "cora")}),
         (["--searches", "5"], {"searches": 5}),
+        (["--seeds", "4"], {"seeds": 4}),
         (["--workers", "4"], {"workers": 4}),
         (["--device", "cpu"], {"device": "cpu"}),
         (["--threads", "2"], {"threads": 2}),
@@ -161,6 +164,9 @@ def test_quiet_says_nothing(pdnas: Pdnas, asked: list[Asked]) -> None:
     [
         ([], r"TABLE"),
         (["serach-time"], r"Unknown table 'serach-time'; .* did you mean 'search-time'\?"),
+        (["ppi", "--only", "cora"], r"no task 'cora'; it has ppi\."),
+        (["ppi", "--seeds", "0"], r"--seeds is 0; give 1 to 10000\."),
+        (["search-time", "--seeds", "2"], r"has its own numbers of seeds; leave out --seeds\."),
         (["search-time", "--only", "ppi"], r"no task 'ppi'; it has cora, citeseer, pubmed\."),
         (["search-time", "--searches", "0"], r"--searches is 0; give 1 to 10000\."),
         (["search-time", "--searches", "10001"], r"--searches is 10001; give 1 to 10000\."),
@@ -218,3 +224,18 @@ def test_ctrl_c_ends_with_130_and_tells_how_to_go_on(
     done = pdnas("reproduce", "search-time", *quiet)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "pdnas: stopped; the same command goes on where it stopped.\n"
+
+
+@pytest.mark.parametrize(
+    ("leg", "said"),
+    [
+        (LEG, "validation 60.00 ± 14.14 %"),
+        (LEG.model_copy(update={"note": "rebuilt"}), "validation 60.00 ± 14.14 % (rebuilt)"),
+        (
+            LEG.model_copy(update={"val": (), "test": (), "choice_val": 0.25, "note": "rebuilt"}),
+            "chosen by validation 25.00 % (rebuilt)",
+        ),
+    ],
+)
+def test_what_is_told_of_a_piece_has_its_note(leg: Leg, said: str) -> None:
+    assert command._told(leg) == said

@@ -80,6 +80,7 @@ RECIPE_FLAGS = {
     "--batching": "clusters",
     "--batch-nodes": "9",
     "--neighbors": "3",
+    "--schedule": "cosine",
 }
 RIVAL_FLAGS = {
     "--climb": ("off", "pdnas"),

@@ -97,7 +97,8 @@ def test_a_deep_network_is_counted_too(pdnas: Pdnas, form: list[str]) -> None:
     [
         (
             ["papr"],
-            "Unknown space 'papr'; known are: paper, extended, a .toml file; did you mean 'paper'?",
+            "Unknown space 'papr'; known are: paper, extended, inductive, a .toml file; did you "
+            "mean 'paper'?",
         ),
         (["--blocks", "0"], "The number of blocks is 0; give 1 to 100."),
         (["--blocks", "-1"], "The number of blocks is -1; give 1 to 100."),

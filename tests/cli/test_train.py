@@ -45,6 +45,7 @@ RECIPE_FLAGS = {
     "--patience": "1",
     "--selection": "loss",
     "--batch-graphs": "3",
+    "--schedule": "cosine",
 }
 BATCHING_FLAGS = {"--batching", "--batch-nodes", "--neighbors"}
 """What one of them says decides the others."""

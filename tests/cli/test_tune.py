@@ -62,6 +62,7 @@ RECIPE_FLAGS = {
     "--batching": "clusters",
     "--batch-nodes": "9",
     "--neighbors": "3",
+    "--schedule": "cosine",
 }
 JOB_FLAGS: dict[str, tuple[list[str], Any]] = {
     "--blocks": (["1", "3"], (1, 3)),

@@ -296,6 +296,25 @@ def test_copies_of_a_graph_with_self_loops_have_theirs(edges: Edges, copies: int
     assert pairs(looped) == pairs(graph.repeated(copies).with_self_loops)
 
 
+@given(parts=st.lists(edge_lists, min_size=1, max_size=3), heads=head_counts, seed=seeds)
+def test_joined_graphs_are_what_sorting_all_of_their_edges_gives(
+    parts: list[Edges], heads: int, seed: int
+) -> None:
+    graphs = [adjacency(edges) for edges in parts]
+    joined = Adjacency.join(graphs)
+    moved = [graph.edge_index + MAX_NODES * place for place, graph in enumerate(graphs)]
+    nodes = MAX_NODES * len(graphs)
+    sorted_at_once = Adjacency.from_edge_index(torch.cat(moved, dim=1), nodes)
+    assert torch.equal(joined.edge_index, sorted_at_once.edge_index)
+    assert torch.equal(joined.gcn_weights, sorted_at_once.gcn_weights)
+    assert pairs(joined.with_self_loops) == pairs(sorted_at_once.with_self_loops)
+    assert joined.with_self_loops.with_self_loops is joined.with_self_loops
+    weights = randn(joined.num_edges, heads, seed=seed)
+    x = randn(nodes, heads, 2, seed=seed + 1)
+    expected = sorted_at_once.weighted_sum(weights, x)
+    assert_same(joined.weighted_sum(weights, x), expected, weights, x)
+
+
 def test_moving_keeps_the_edges(tiny_graph: Tensor) -> None:
     graph = Adjacency.from_edge_index(tiny_graph, 6)
     assert pairs(graph.to("cpu")) == pairs(graph)

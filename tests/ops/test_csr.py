@@ -267,3 +267,23 @@ def test_rows_are_taken_whatever_their_width(shape: tuple[int, ...], device: str
     assert torch.equal(take_rows(x, index), x[index])
     assert take_rows(x, index[:0]).shape == (0, *shape)
     assert {math.prod(size) in SHORT_ROWS for size in ((1,), (3,), (4, 2), (33,))} == {True, False}
+
+
+@given(blocks=st.lists(patterns(), min_size=1, max_size=3))
+def test_blocks_along_the_diagonal_are_a_pattern_and_so_is_its_transpose(blocks: list[Csr]) -> None:
+    joined = Csr.diagonal(blocks)
+    values = [1 + torch.arange(block.nnz, dtype=torch.float64) for block in blocks]
+    expected = torch.block_diag(
+        *[dense_of(block, own) for block, own in zip(blocks, values, strict=True)]
+    )
+    assert torch.equal(dense_of(joined, torch.cat(values)), expected)
+    transposed, order = joined.transposed
+    assert torch.equal(dense_of(transposed, torch.cat(values)[order]), expected.t())
+    plain = Csr(joined.rowptr, joined.cols, joined.num_cols).transposed
+    assert torch.equal(order, plain[1]), "as if everything had been sorted at once"
+
+
+def test_transposes_of_blocks_are_found_once_for_all_diagonals() -> None:
+    block = Csr.from_rows(torch.tensor([0, 1]), torch.tensor([1, 0]), (2, 2))
+    before = block.transposed
+    assert Csr.diagonal([block, block]).transposed[0].blocks == (before[0], before[0])

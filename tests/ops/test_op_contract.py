@@ -340,3 +340,16 @@ def test_weights_of_the_input_may_be_given_to_the_maps_that_read_it(
         for weight in op.input_weights():
             weight.mul_(scale.unsqueeze(1))
     torch.testing.assert_close(apply(case, op, inputs, graph), expected)
+
+
+@every_op
+def test_graphs_side_by_side_do_not_hear_each_other(
+    case: Case, graph: Adjacency, generator: Generator
+) -> None:
+    op = case.make().double()
+    randomize(op, generator)
+    inputs = [inputs_of(case, graph, generator) for _ in range(2)]
+    alone = torch.cat([apply(case, op, own, graph) for own in inputs])
+    both = [torch.cat(pair) for pair in zip(*inputs, strict=True)]
+    joined = apply(case, op, both, Adjacency.join([graph, graph]))
+    assert torch.allclose(joined, alone) == (case.name != "batch"), "but for a norm over all nodes"

@@ -226,6 +226,14 @@ def test_an_unknown_task_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_seeds_are_refused_where_a_table_has_its_own(
+    make: Callable[..., Kept], tmp_path: Path
+) -> None:
+    with pytest.raises(RunError, match=r"'small' has its own numbers of seeds; leave out --seeds"):
+        make(seeds=2)
+    assert not (tmp_path / "table").exists()
+
+
 @pytest.mark.parametrize("only", [[], ["cora", "cora"]])
 def test_tasks_are_named_once_each(
     make: Callable[..., Kept], tmp_path: Path, only: list[str]

@@ -17,6 +17,7 @@ from pdnas.race import Race
 from pdnas.reproduce import work
 from pdnas.reproduce.work import (
     GivenWork,
+    HeatWork,
     Leg,
     RandomWork,
     SearchedWork,
@@ -131,6 +132,28 @@ def test_a_given_network_is_trained_with_final_seeds_and_tested(tiny_task: Graph
     assert (leg.tried, leg.choice_val, leg.tune_seconds) == (0, None, 0.0)
     assert leg.train_seconds > 0
     assert (leg.environment["device"], leg.environment["threads"]) == ("cpu", 1)
+
+
+def test_a_heat_is_compared_by_validation_and_not_tested(
+    tiny_task: GraphTask, events: list[str]
+) -> None:
+    leg = done(HeatWork(**dict(given(seed=3))), tiny_task)
+    assert events == ["final", "final"], "no look at the test"
+    vals = [
+        train_once(MINE, tiny_task, hidden=4, recipe=leg.recipe, seed=seed)[1].val
+        for seed in (4000, 4001)
+    ]
+    assert leg.choice_val == pytest.approx(statistics.fmean(vals))
+    assert (leg.val, leg.test, leg.seeds) == ((), (), ())
+    assert leg.search_seconds > 0
+
+
+def test_a_published_network_is_trained_too_and_keeps_its_note(rings: GraphTask) -> None:
+    design = BASELINES["jknet-max"].design
+    leg = done(given(architecture=design, seeds=1), rings)
+    assert leg.architecture == design
+    assert Leg.model_validate_json(leg.model_dump_json()) == leg
+    assert (leg.note, leg.parameters) == ("rebuilt rings", design.parameters(rings, 4))
 
 
 def test_works_are_on_their_split(tiny_task: GraphTask) -> None:

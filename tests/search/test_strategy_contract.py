@@ -1,6 +1,7 @@
 """What every strategy must keep in every space, with its defaults and with every preset."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -39,7 +40,7 @@ CASES = {
     f"{name}-{space}": (settings, SPACES[space])
     for name, settings in SETTINGS.items()
     for space in SPACES
-    if name not in SHARING or space == "extended"  # what is shared is the same in both
+    if name not in SHARING or space == "extended"  # what is shared is the same in all
 }
 
 
@@ -256,3 +257,16 @@ def test_candidates_tell_what_validation_was_estimated(
     for candidate in candidates:
         assert 0 <= candidate.val <= 1
         assert candidate.loss > 0
+
+
+def test_whole_graphs_with_many_labels_are_searched_too(
+    strategy: Strategy, rings: GraphTask, space: SearchSpace
+) -> None:
+    with strategy.begin(problem(rings, space)) as search:
+        epochs, candidates = finish(search), search.candidates(whole)
+        logits = search.network(search.favored())(rings.graphs[0].x, rings.graphs[0].adjacency)
+    assert logits.shape == rings.graphs[0].y.shape
+    for val in [*(epoch.val for epoch in epochs), *(candidate.val for candidate in candidates)]:
+        assert 0 <= val <= 1
+    assert all(math.isfinite(epoch.train_loss + epoch.val_loss) for epoch in epochs)
+    assert all(candidate.architecture in space for candidate in candidates)

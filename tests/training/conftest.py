@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from tests.conftest import seven_rings
 from torch_geometric.data import Data
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.tasks import GraphTask
-from pdnas.tasks.source import source_from_graphs
 from pdnas.tasks.splits import PARTS
 from pdnas.training import Recipe
 
@@ -22,25 +22,6 @@ def architecture() -> Architecture:
 def recipe() -> Recipe:
     """A short training."""
     return Recipe(epochs=12, patience=12, dropout=0.2, input_dropout=0.2)
-
-
-def ring(nodes: int, generator: torch.Generator, sparse: bool) -> Data:
-    """Two labels per node that two of its features tell; sparse graphs have many empty columns."""
-    y = torch.randint(2, (nodes, 2), generator=generator)
-    x = torch.zeros(nodes, 40 if sparse else 4)
-    x[:, :2] = y.float()
-    x[:, 2:4] = torch.rand(nodes, 2, generator=generator)
-    index = torch.arange(nodes)
-    forth = torch.stack([index, (index + 1) % nodes])
-    return Data(x=x, edge_index=torch.cat([forth, forth.flip(0)], dim=1), y=y)
-
-
-def seven_rings(sparse: bool) -> GraphTask:
-    """Rings of 5 to 11 nodes with several labels per node: four, one and two of them."""
-    generator = torch.Generator().manual_seed(0)
-    rings = [ring(nodes, generator, sparse) for nodes in range(5, 12)]
-    own = (torch.tensor([0, 1, 2, 3]), torch.tensor([4]), torch.tensor([5, 6]))
-    return GraphTask.from_source(source_from_graphs(rings, "rings", splits={"own": own}))
 
 
 @pytest.fixture(params=[False, True], ids=["dense", "sparse"])

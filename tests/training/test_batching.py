@@ -40,6 +40,16 @@ def test_several_graphs_come_in_the_order_of_the_split(many_graphs: GraphTask) -
     assert batches[0].select(batches[0].y) is batches[0].y
 
 
+def test_batches_in_order_are_made_once_and_those_that_meet_at_random_are_not(
+    many_graphs: GraphTask,
+) -> None:
+    batches = Batches(many_graphs, "train", size=2)
+    first, again = list(batches.in_order()), list(batches.in_order())
+    assert len(first) == 2
+    assert all(one is other for one, other in zip(first, again, strict=True))
+    assert not {*map(id, batches.shuffled())} & {*map(id, first)}
+
+
 def test_the_last_batch_may_be_smaller(many_graphs: GraphTask) -> None:
     sizes = [batch.y.size(0) for batch in Batches(many_graphs, "train", size=3).in_order()]
     assert sizes == [5 + 6 + 7, 8]

@@ -28,7 +28,7 @@ from pdnas.training.fit import seeded
 from pdnas.training.metrics import loss, score
 from pdnas.training.recipe import Recipe
 
-RECURRENT = {"jknet-dense", "jknet-lstm", "sage-lstm"}
+RECURRENT = {"jknet-dense", "jknet-lstm", "sage-lstm", "jknet-dense-ppi", "jknet-lstm-ppi"}
 
 
 def first_batch(task: GraphTask) -> Batch:
@@ -226,6 +226,19 @@ def test_networks_decay_as_they_say_and_in_all_their_weights() -> None:
         assert [group["weight_decay"] for group in groups] == [0.25 * share for share in shares]
 
 
+def test_every_epoch_has_the_learning_rate_of_its_schedule(
+    architecture: Architecture, tiny_task: GraphTask
+) -> None:
+    recipe = Recipe(lr=0.5, epochs=2, schedule="cosine")
+    network = GraphNetwork(architecture, tiny_task, 4)
+    optimizer = recipe.make_optimizer(network.parameters())
+    epochs, used = Epochs(network, tiny_task, recipe, optimizer), []
+    for number in (0, 1):
+        epochs(number)
+        used.append([group["lr"] for group in optimizer.param_groups])
+    assert used == [[0.5], [pytest.approx(0.25)]]
+
+
 def test_what_cannot_be_recorded_is_done_step_by_step(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,9 +263,13 @@ def test_what_cannot_be_recorded_is_done_step_by_step(
     assert made["step by step"] == {
         name for name in BASELINES if name.startswith("lgcn") or name in RECURRENT
     }
+    network = make_network(BASELINES["gcn"].design, tiny_task, 4)
+    assert make_epochs(network, elsewhere, Recipe(epochs=1000)) == "recorded"  # type: ignore
     for values in ({"batch_nodes": 19}, {"batching": "neighbors", "batch_nodes": 99}):
         recipe = Recipe(epochs=1000).changed(**values)
         assert make_epochs(network, elsewhere, recipe) == "step by step"  # type: ignore
+    falling = Recipe(epochs=1000, schedule="cosine")
+    assert make_epochs(network, elsewhere, falling) == "step by step"  # type: ignore
     graph.num_nodes = 21
     assert make_epochs(network, elsewhere, Recipe(epochs=1000)) == "step by step"  # type: ignore
 

@@ -186,8 +186,8 @@ def test_the_test_part_is_not_read_by_a_training(
     reads: list[Part] = []
 
     class Spy(Batches):
-        def __init__(self, task: GraphTask, part: Part, *more: Any) -> None:
-            super().__init__(task, part, *more)
+        def __init__(self, task: GraphTask, part: Part, *more: Any, **named: Any) -> None:
+            super().__init__(task, part, *more, **named)
             self.part = part
 
         def in_order(self) -> Iterator[Batch]:

@@ -1,7 +1,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -36,6 +36,7 @@ def test_the_defaults_are_those_of_the_gcn_paper_but_for_patience_and_length() -
         "batching": None,
         "batch_nodes": None,
         "neighbors": None,
+        "schedule": None,
     }
 
 
@@ -46,6 +47,25 @@ def test_every_baseline_has_the_recipe_of_its_paper() -> None:
 
 def test_every_field_is_explained() -> None:
     assert all(field.description for field in Recipe.model_fields.values())
+
+
+@pytest.mark.parametrize("schedule", [None, "constant"])
+def test_the_learning_rate_stays_unless_it_is_said_to_fall(
+    schedule: Literal["constant"] | None,
+) -> None:
+    recipe = Recipe(lr=0.25, epochs=8, schedule=schedule)
+    assert {recipe.lr_at(epoch) for epoch in range(8)} == {0.25}
+
+
+def test_along_a_cosine_the_learning_rate_falls_to_zero_after_the_last_epoch() -> None:
+    recipe = Recipe(lr=0.25, epochs=4, schedule="cosine")
+    half = 0.125 * 2**0.5 / 2
+    expected = [0.25, 0.125 + half, 0.125, 0.125 - half, 0.0]
+    assert [recipe.lr_at(epoch) for epoch in range(5)] == pytest.approx(expected)
+
+
+def test_what_is_not_scheduled_is_not_spoken_of_in_fingerprints() -> None:
+    assert "schedule" not in Recipe().model_dump_json(exclude_none=True)
 
 
 def test_a_recipe_is_frozen() -> None:
@@ -168,6 +188,7 @@ recipes = st.builds(
     batch_graphs=counts,
     batching=st.sampled_from([None, "auto", "clusters", "neighbors"]),
     batch_nodes=st.none() | counts,
+    schedule=st.sampled_from([None, "constant", "cosine"]),
 )
 
 
@@ -186,11 +207,12 @@ def test_a_named_recipe_is_found_again_in_its_file(name: str, tmp_path: Path) ->
 
 def test_a_file_has_a_line_for_every_field(tmp_path: Path) -> None:
     mine = Recipe(lr=1e-05, epochs=3, batching="neighbors", batch_nodes=7, neighbors=5)
+    mine = mine.changed(schedule="cosine")
     mine.save(tmp_path / "mine.toml")
     lines = (tmp_path / "mine.toml").read_text().splitlines()
     assert [line.split(" = ")[0] for line in lines] == list(Recipe.model_fields)
     assert lines[:2] == ['optimizer = "adam"', "lr = 1e-05"]
-    assert lines[-3:] == ['batching = "neighbors"', "batch_nodes = 7", "neighbors = 5"]
+    assert lines[-3:] == ["batch_nodes = 7", "neighbors = 5", 'schedule = "cosine"']
     Recipe().save(tmp_path / "mine.toml")
     assert "batch_nodes" not in (tmp_path / "mine.toml").read_text(), "there is none"
 

@@ -5,12 +5,13 @@ import os
 import re
 import sys
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from pdnas.cli.display import print_table
+from pdnas.cli.display import noted, print_table
 from pdnas.cli.flags import DeviceFlags, FolderFlags, TaskFlags, by_default
 from pdnas.cli.pieces import Lines, stopped
 from pdnas.compare.base import BUDGET, PICTURE, TABLE, Comparison, compare
@@ -90,7 +91,7 @@ class Command:
         self._warn_of_crowds()
         name = re.sub(r"[^\w.-]+", "-", f"compare-{Path(task.name).stem}")
         folder = self.output.output or Path("runs") / name
-        quiet = PieceWatcher[Attempt]()
+        told = partial(_told, note=noted(task.source.note))
         try:
             verdict = compare(
                 task,
@@ -99,7 +100,7 @@ class Command:
                 workers=self.workers,
                 threads=self.device.threads,
                 device=self.device.device,
-                watcher=quiet if self.output.quiet else Lines(_told),
+                watcher=PieceWatcher[Attempt]() if self.output.quiet else Lines(told),
                 asked=_asked(self.task),
             )
         except KeyboardInterrupt:
@@ -151,9 +152,9 @@ def _asked(flags: TaskFlags) -> dict[str, Any]:
     return {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
 
 
-def _told(attempt: Attempt) -> str:
+def _told(attempt: Attempt, note: str) -> str:
     return (
-        f"validation {100 * attempt.val:.2f} % after {attempt.seconds:.1f} s, "
+        f"validation {100 * attempt.val:.2f} %{note} after {attempt.seconds:.1f} s, "
         f"{attempt.trainings} training(s)"
     )
 

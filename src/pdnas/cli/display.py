@@ -39,10 +39,11 @@ class TrainingProgress:
         trainings: How many there are.
         epochs: How many epochs each of them has at most.
         quiet: Show nothing anyway.
+        note: What must be said beside every figure.
     """
 
-    def __init__(self, trainings: int, epochs: int, *, quiet: bool) -> None:
-        console = Console(stderr=True)
+    def __init__(self, trainings: int, epochs: int, *, quiet: bool, note: str = "") -> None:
+        console, self._note = Console(stderr=True), noted(note)
         self._trainings, self._epochs = trainings, epochs
         self._bar = Progress(
             TextColumn("training {task.fields[training]}"),
@@ -77,17 +78,22 @@ class TrainingProgress:
             completed=number * self._epochs + epoch.epoch + 1,
             training=f"{number + 1}/{self._trainings}",
             epoch=epoch.epoch,
-            figures=f"loss {epoch.train_loss:.3f}  validation {100 * epoch.val:.2f} %",
+            figures=f"loss {epoch.train_loss:.3f}  validation {100 * epoch.val:.2f} %" + self._note,
         )
+
+
+def noted(note: str) -> str:
+    """What follows a name or a figure of data that must not be spoken of without their note."""
+    return f" ({note})" if note else ""
 
 
 def show(name: str, result: "Result", run: Path) -> None:
     """The architecture, the result and where it lies."""
-    task = f"{result.task} ({result.note})" if result.note else result.task
+    task = result.task + noted(result.note)
     print_table(result.architecture.table(), title=f"{name} on {task}, hidden size {result.hidden}")
     header = ["split", "runs", "validation", "test", "95 % interval", "parameters", "seconds"]
     row = _row(result.split.name, result.val, result.test, result.parameters, result.train_seconds)
-    print_table([header, row], title=f"{result.metric} in %, mean ± standard deviation")
+    print_table([header, row], title=_figures(result))
     print(f"run: {run}")
 
 
@@ -112,7 +118,7 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
     report, found = result.search, result.architecture
     assert report is not None
     assert isinstance(found, Architecture)  # a search finds blocks
-    name = f"{result.task} ({result.note})" if result.note else result.task
+    name = result.task + noted(result.note)
     print(f"The network found for {name}, split {result.split.name}:\n")
     print("\n".join(draw(found, task, result.hidden)) + "\n")
     header = ["network", "runs", "validation", "test", "95 % interval", "parameters", "seconds"]
@@ -121,7 +127,7 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
         _row(control.name, control.val, control.test, control.parameters, control.seconds)
         for control in report.controls
     ]
-    print_table([header, *rows], title=f"{result.metric} in %, mean ± standard deviation")
+    print_table([header, *rows], title=_figures(result))
     times = result.search_seconds / report.training_seconds if report.training_seconds else 0.0
     print(
         f"The search took {result.search_seconds:.1f} s, {times:.1f} times one training of the "
@@ -140,6 +146,11 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
     for file, about in FILES.items():
         if (run / file).is_file():
             print(f"  {file:20} {about}")
+
+
+def _figures(result: "Result") -> str:
+    """What a table of figures shows, and what must be said of them."""
+    return f"{result.metric} in %{noted(result.note)}, mean ± standard deviation"
 
 
 def _row(name: str, val: "Scores", test: "Scores", parameters: int, seconds: float) -> list[str]:

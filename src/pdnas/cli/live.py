@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from pdnas.cli.display import noted
 from pdnas.job import Job, Plan, Watcher
 from pdnas.search import Problem, Search, SearchEpoch
 from pdnas.training.fit import Epoch
@@ -27,10 +28,11 @@ class SearchProgress(Watcher):
     Args:
         job: What is done.
         quiet: Show nothing but what went wrong.
+        note: What must be said beside every figure.
     """
 
-    def __init__(self, job: Job, *, quiet: bool) -> None:
-        self._job, self._quiet = job, quiet
+    def __init__(self, job: Job, *, quiet: bool, note: str = "") -> None:
+        self._job, self._quiet, self._note = job, quiet, noted(note)
         self._terminal = sys.stderr.isatty() and not quiet
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -78,7 +80,7 @@ class SearchProgress(Watcher):
             f"epoch {epoch.epoch + 1}/{search.epochs}"
             + (f"  temperature {heat:.2f}" if heat is not None else "")
             + f"  loss {epoch.train_loss:.3f} / {epoch.val_loss:.3f}"
-            + f"  validation {100 * epoch.val:.1f} %"
+            + f"  validation {100 * epoch.val:.1f} %{self._note}"
         )
         if self._terminal:
             if self._is_due() or search.is_over:
@@ -102,7 +104,7 @@ class SearchProgress(Watcher):
         total = self._job.recipe.epochs
         figures = (
             f"epoch {epoch.epoch + 1}/{total}  loss {epoch.train_loss:.3f} / {epoch.val_loss:.3f}"
-            f"  validation {100 * epoch.val:.1f} %"
+            f"  validation {100 * epoch.val:.1f} %{self._note}"
         )
         if self._terminal:
             if self._is_due():

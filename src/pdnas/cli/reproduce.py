@@ -7,11 +7,12 @@ from typing import Annotated
 
 import tyro
 
+from pdnas.cli.display import noted
 from pdnas.cli.flags import MANY, DeviceFlags, FolderFlags, by_default
 from pdnas.cli.pieces import Lines, stopped
 from pdnas.errors import PdnasError
 from pdnas.reproduce import TABLES, reproduce
-from pdnas.reproduce.base import TASKS, Watcher
+from pdnas.reproduce.base import Watcher
 from pdnas.reproduce.work import Leg
 from pdnas.runs import Scores
 from pdnas.tuning.local import check_workers
@@ -29,11 +30,12 @@ class Command:
     ]
     quick: bool = False
     """a small version in a few minutes, for a look"""
-    only: Annotated[tuple[str, ...], tyro.conf.arg(help=f"tasks to take: {', '.join(TASKS)}")] = (
-        tuple(TASKS)
-    )
+    only: Annotated[tuple[str, ...] | None, by_default("all that the table has")] = None
+    """tasks to take, such as cora pubmed"""
     searches: int = 3
     """searches of each kind, with seeds from 0"""
+    seeds: Annotated[int | None, by_default("as the table has it")] = None
+    """final trainings of each network, in the table ppi"""
     workers: int = 1
     """processes side by side, each with --threads threads; a GPU is shared"""
     device: DeviceFlags = DeviceFlags()
@@ -46,6 +48,8 @@ class Command:
         TABLES[self.table]
         if not 1 <= self.searches <= MANY:
             raise PdnasError(f"--searches is {self.searches}; give 1 to {MANY}.")
+        if self.seeds is not None and not 1 <= self.seeds <= MANY:
+            raise PdnasError(f"--seeds is {self.seeds}; give 1 to {MANY}.")
         check_workers(self.workers)
         self.device.apply()
         label = f"reproduce-{self.table}" + "-quick" * self.quick
@@ -60,6 +64,7 @@ class Command:
                 device=self.device.device,
                 data_root=self.data_root,
                 searches=self.searches,
+                seeds=self.seeds,
                 only=self.only,
                 on_done=Watcher() if self.output.quiet else Lines(_told),
             )
@@ -75,4 +80,7 @@ class Command:
 
 
 def _told(leg: Leg) -> str:
-    return f"validation {Scores.of(leg.val)} %"
+    note = noted(leg.note)
+    if not leg.val:
+        return f"chosen by validation {100 * (leg.choice_val or 0.0):.2f} %{note}"
+    return f"validation {Scores.of(leg.val)} %{note}"

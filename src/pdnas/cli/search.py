@@ -204,7 +204,7 @@ def execute(
         with (
             run.alone(),
             enough_memory(what, device),
-            SearchProgress(settings.job, quiet=output.quiet) as progress,
+            SearchProgress(settings.job, quiet=output.quiet, note=task.source.note) as progress,
         ):
             result = search(
                 task,

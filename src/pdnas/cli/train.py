@@ -159,7 +159,9 @@ def execute(
         with (
             run.alone(),
             enough_memory(what, device),
-            TrainingProgress(count, settings.recipe.epochs, quiet=output.quiet) as progress,
+            TrainingProgress(
+                count, settings.recipe.epochs, quiet=output.quiet, note=task.source.note
+            ) as progress,
         ):
             result = train(
                 settings.architecture,

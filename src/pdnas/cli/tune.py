@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pdnas.cli.display import TrainingProgress, show
+from pdnas.cli.display import TrainingProgress, noted, show
 from pdnas.cli.flags import (
     DeviceFlags,
     OutputFlags,
@@ -276,7 +276,7 @@ def execute(
         with (
             run.alone(),
             enough_memory(f"A network of hidden size {max(job.hidden)}", device),
-            TuningProgress(settings.tuning, quiet=output.quiet) as progress,
+            TuningProgress(settings.tuning, quiet=output.quiet, note=task.source.note) as progress,
         ):
             run.write_json(SETTINGS, settings)  # more trials may be asked for than before
             result = tune(
@@ -307,12 +307,16 @@ class TuningProgress(TuningWatcher):
     Args:
         tuning: What is done.
         quiet: Show nothing.
+        note: What must be said beside every figure.
     """
 
-    def __init__(self, tuning: Tuning, *, quiet: bool) -> None:
+    def __init__(self, tuning: Tuning, *, quiet: bool, note: str = "") -> None:
         self._quiet, self._terminal = quiet, sys.stderr.isatty() and not quiet
         self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-        self._bar = TrainingProgress(tuning.search.seeds, tuning.search.recipe.epochs, quiet=quiet)
+        self._bar = TrainingProgress(
+            tuning.search.seeds, tuning.search.recipe.epochs, quiet=quiet, note=note
+        )
+        self._note = noted(note)
         self._what, self._wanted, self._shown = "", 0, 0.0
         self._told: set[int] = set()
         self._rows: dict[str, list[Row]] = {}
@@ -348,7 +352,7 @@ class TuningProgress(TuningWatcher):
                 if row.state != "running" and row.number not in self._told:
                     self._told.add(row.number)
                     place = f"{self._what} {len(self._told)}/{self._wanted}"
-                    print(f"{place}: {' '.join(_cells(row))}", file=sys.stderr)
+                    print(f"{place}: {' '.join(_cells(row, self._note))}", file=sys.stderr)
         elif time.monotonic() - self._shown > REFRESH:
             self._shown = time.monotonic()
             self._live.update(self._table(rows), refresh=True)
@@ -383,14 +387,14 @@ class TuningProgress(TuningWatcher):
         for heading in ("trial", "state", "validation", "values"):
             table.add_column(heading)
         for row in best + running:
-            table.add_row(*(Text(cell) for cell in _cells(row)))
+            table.add_row(*(Text(cell) for cell in _cells(row, self._note)))
         return table
 
 
-def _cells(row: Row) -> list[str]:
-    """A trial's number, state, validation and values, as text."""
+def _cells(row: Row, note: str) -> list[str]:
+    """A trial's number, state, validation with what must be said of it, and values, as text."""
     values = ", ".join(f"{name} {_short(value)}" for name, value in row.values.items())
-    val = "-" if row.val is None else f"{100 * row.val:.2f} %"
+    val = "-" if row.val is None else f"{100 * row.val:.2f} %{note}"
     return [str(row.number), row.state, val, row.reason or values]
 
 

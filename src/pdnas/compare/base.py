@@ -252,8 +252,8 @@ def compare(
         picture = picture_of(
             grouped(wanted, comparison.rivals),
             comparison.baselines,
-            title=f"{task.name}, split {task.split.name}: the best network so far, mean and range "
-            f"over {seeds_of(verdict.seeds)}",
+            title=f"{verdict.named}, split {task.split.name}: the best network so far, mean and "
+            f"range over {seeds_of(verdict.seeds)}",
             axis=f"validation {task.metric} in %",
         )
         draw(picture, folder / PICTURE)

@@ -189,10 +189,15 @@ class Verdict(Record):
     version: str = __version__
 
     @property
+    def named(self) -> str:
+        """The task, with what must be said wherever a figure on it is printed."""
+        return f"{self.task} ({self.note})" if self.note else self.task
+
+    @property
     def title(self) -> str:
         """What the table shows."""
-        task = f"{self.task} ({self.note})" if self.note else self.task
-        return f"{task}: {self.metric} in %, mean ± standard deviation over {seeds_of(self.seeds)}"
+        over = seeds_of(self.seeds)
+        return f"{self.named}: {self.metric} in %, mean ± standard deviation over {over}"
 
     def rows(self) -> list[list[str]]:
         """The table, its header first."""

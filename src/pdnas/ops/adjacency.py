@@ -6,7 +6,7 @@ order of this class, not that of the ``edge_index`` it came from.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pdnas.errors import TaskError
-from pdnas.ops.csr import Csr, Permute, csr_inner, csr_matmul, csr_max, take_rows
+from pdnas.ops.csr import Csr, Permute, csr_inner, csr_matmul, csr_max, shifted, take_rows
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -27,11 +27,14 @@ class Adjacency:
     Args:
         pattern: Targets as rows, sources as columns, ``[N, N]``.
         looped: Whether it is known to have exactly one self-loop at every node.
+        members: The graphs that stand side by side in this one, if it was made of such.
     """
 
-    def __init__(self, pattern: Csr, *, looped: bool = False) -> None:
+    def __init__(
+        self, pattern: Csr, *, looped: bool = False, members: tuple["Adjacency", ...] = ()
+    ) -> None:
         self.pattern = pattern
-        self._looped = looped
+        self._looped, self._members = looped, members
         self._per_heads: dict[int, PerHead] = {}
 
     @classmethod
@@ -40,6 +43,19 @@ class Adjacency:
         by_target = torch.argsort(edge_index[1], stable=True)
         sources, targets = edge_index[:, by_target]
         return cls(Csr.from_rows(targets, sources, (num_nodes, num_nodes)))
+
+    @classmethod
+    def join(cls, members: Sequence["Adjacency"]) -> "Adjacency":
+        """Several graphs side by side, without edges between them.
+
+        Whatever takes sorting (transposes, self-loops, heads) is found once for each of them and
+        put together here: batches of graphs that meet anew in every step cost next to nothing.
+        """
+        return cls(
+            Csr.diagonal([member.pattern for member in members]),
+            looped=all(member._looped for member in members),
+            members=tuple(members),
+        )
 
     @property
     def num_nodes(self) -> int:
@@ -86,6 +102,8 @@ class Adjacency:
 
     @cached_property
     def _with_self_loops(self) -> "Adjacency":
+        if self._members:
+            return Adjacency.join([member.with_self_loops for member in self._members])
         nodes = torch.arange(self.num_nodes, device=self.sources.device)
         other = self.sources != self.targets
         edges = torch.stack([self.sources[other], self.targets[other]])
@@ -96,6 +114,8 @@ class Adjacency:
     @cached_property
     def gcn_weights(self) -> Tensor:
         r""":math:`1 / \sqrt{d_i d_j}` per edge, ``[E]``, of target and source."""
+        if self._members:
+            return torch.cat([member.gcn_weights for member in self._members])
         # Roots first: the product of two degrees can exceed 32 bits.
         target, source = (degree.float().rsqrt() for degree in (self.in_degree, self.out_degree))
         return target[self.targets] * source[self.sources]
@@ -197,19 +217,16 @@ class Adjacency:
 
     def repeated(self, copies: int) -> "Adjacency":
         """As many copies of this graph side by side, without edges between them."""
-        rowptr, cols, nodes = self.pattern.rowptr.long(), self.sources, self.num_nodes
-        counts = rowptr.diff().repeat(copies)
-        pointers = torch.cat([rowptr[:1], counts.cumsum(0)])
-        offsets = nodes * torch.arange(copies, device=cols.device).repeat_interleave(len(cols))
-        pattern = Csr.from_pointers(pointers, cols.repeat(copies) + offsets, copies * nodes)
-        return Adjacency(pattern, looped=self._looped)
+        return Adjacency.join([self] * copies)
 
     def to(self, device: torch.device | str) -> "Adjacency":
         return Adjacency(self.pattern.to(device), looped=self._looped)
 
     def _per_head(self, heads: int) -> "PerHead":
         if heads not in self._per_heads:
-            self._per_heads[heads] = PerHead.of(self.pattern, heads)
+            members = [member._per_head(heads) for member in self._members if heads > 1]
+            made = PerHead.join(members) if members else PerHead.of(self.pattern, heads)
+            self._per_heads[heads] = made
         return self._per_heads[heads]
 
     @cached_property
@@ -278,6 +295,16 @@ class PerHead:
             return cls(pattern, 1, same, same)
         expanded, order, inverse = pattern.per_head(heads)
         return cls(expanded, heads, order, inverse)
+
+    @classmethod
+    def join(cls, members: Sequence["PerHead"]) -> "PerHead":
+        """Of several graphs side by side."""
+        return cls(
+            Csr.diagonal([member.pattern for member in members]),
+            members[0].heads,
+            shifted([member.order for member in members]),
+            shifted([member.inverse for member in members]),
+        )
 
     def by_entry(self, weights: Tensor) -> Tensor:
         """From the order of the edges to that of the pattern, ``[E, H] -> [E H]``."""

@@ -5,9 +5,11 @@ that change at every step (attention, dropout). The products here use torch's CS
 gradients, the pattern's transpose, which is also found only once.
 """
 
+import itertools
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,11 +37,13 @@ class Csr:
         rowptr: Where each row starts among the entries, ``[num_rows + 1]``.
         cols: Column of each entry, row by row, ``[nnz]``.
         num_cols: Number of columns.
+        blocks: The patterns along the diagonal of which it is made, if it was made so.
     """
 
     rowptr: Tensor
     cols: Tensor
     num_cols: int
+    blocks: tuple["Csr", ...] = ()
 
     @classmethod
     def from_pointers(cls, rowptr: Tensor, cols: Tensor, num_cols: int) -> "Csr":
@@ -54,6 +58,18 @@ class Csr:
         rowptr = rows.new_zeros(shape[0] + 1)
         torch.cumsum(torch.bincount(rows, minlength=shape[0]), 0, out=rowptr[1:])
         return cls.from_pointers(rowptr, cols, shape[1])
+
+    @classmethod
+    def diagonal(cls, blocks: Sequence["Csr"]) -> "Csr":
+        """Several patterns along the diagonal; nothing is sorted, now or for the transpose."""
+        entries = offsets([block.nnz for block in blocks])
+        columns = offsets([block.num_cols for block in blocks])
+        rowptr, cols = [blocks[0].rowptr[:1].long()], []
+        for block, entry, column in zip(blocks, entries, columns, strict=False):
+            rowptr.append(block.rowptr[1:].long() + entry)
+            cols.append(block.cols.long() + column)
+        made = cls.from_pointers(torch.cat(rowptr), torch.cat(cols), columns[-1])
+        return replace(made, blocks=tuple(blocks))
 
     @property
     def num_rows(self) -> int:
@@ -72,6 +88,9 @@ class Csr:
     @cached_property
     def transposed(self) -> tuple["Csr", Tensor]:
         """The transpose, and the order in which it reads this pattern's values."""
+        if self.blocks:
+            parts = [block.transposed for block in self.blocks]
+            return Csr.diagonal([part for part, _ in parts]), shifted([own for _, own in parts])
         order = torch.argsort(self.cols, stable=True)
         cols = self.rows[order]
         shape = (self.num_cols, self.num_rows)
@@ -119,6 +138,17 @@ class Csr:
         if self.cols.device == torch.device(device):
             return self
         return Csr(self.rowptr.to(device), self.cols.to(device), self.num_cols)
+
+
+def offsets(sizes: Sequence[int]) -> list[int]:
+    """Where each of some things begins that stand one behind the other, and where all end."""
+    return [0, *itertools.accumulate(sizes)]
+
+
+def shifted(orders: Sequence[Tensor]) -> Tensor:
+    """Permutations one behind the other, as a permutation of all."""
+    begins = offsets([order.numel() for order in orders])
+    return torch.cat([order + begin for order, begin in zip(orders, begins, strict=False)])
 
 
 def csr_matmul(pattern: Csr, values: Tensor, dense: Tensor) -> Tensor:

@@ -74,8 +74,12 @@ class Table(ABC):
     """A table of the paper."""
 
     name: ClassVar[str]
+    tasks: ClassVar[Mapping[str, str]] = TASKS
+    """What it is on, and how that is written."""
     split: ClassVar[str]
     """Which split its tasks are on."""
+    seeds: int | None = None
+    """Final trainings of every network, where that may be chosen."""
 
     @abstractmethod
     def works(self, done: Records, *, quick: bool, searches: int) -> dict[str, TableWork]:
@@ -109,7 +113,8 @@ def reproduce(
     device: str = "auto",
     data_root: str | Path | None = None,
     searches: int = 3,
-    only: Sequence[str] = tuple(TASKS),
+    seeds: int | None = None,
+    only: Sequence[str] | None = None,
     on_done: Watcher | None = None,
 ) -> Table:
     """Do what a table needs and is not done yet, and write the table and the picture.
@@ -123,18 +128,24 @@ def reproduce(
         device: Where.
         data_root: Where the data sets are.
         searches: How many searches of each kind, with seeds from 0; one where it is quick.
-        only: Tasks to take.
+        seeds: How many final trainings of each network, where the table leaves that open; by
+            default as many as the paper has.
+        only: Tasks to take; by default all of the table's.
         on_done: Told of what is done.
     """
     table, watcher = TABLES[name](), on_done or Watcher()
+    only = tuple(table.tasks) if only is None else only
     for task in only:
-        if task not in TASKS:
-            raise RunError(f"The table has no task '{task}'; it has {', '.join(TASKS)}.")
+        if task not in table.tasks:
+            raise RunError(f"The table has no task '{task}'; it has {', '.join(table.tasks)}.")
     if not only or len(set(only)) < len(only):
         raise RunError(f"--only has {list(only)}; name at least one task, each of them once.")
+    if seeds is not None and table.seeds is None:
+        raise RunError(f"The table '{name}' has its own numbers of seeds; leave out --seeds.")
+    table.seeds = table.seeds if seeds is None else seeds
     settings = {"command": "reproduce", "table": name, "quick": quick}
     run = open_folder(folder, settings, lambda _: ANOTHER)
-    chosen = [task for task in TASKS if task in only]
+    chosen = [task for task in table.tasks if task in only]
     tasks: dict[str, GraphTask] = {
         task: load_task(
             task, split=table.split, split_seed=_first(table.split), data_root=data_root
@@ -198,4 +209,4 @@ def validation(done: Records, rows: Iterable[str]) -> list[str]:
 
 
 def _first(split: str) -> int | None:
-    return None if split == "public" else 0
+    return 0 if split == "random" else None

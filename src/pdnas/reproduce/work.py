@@ -14,6 +14,7 @@ from pdnas.compare.curve import Curve, CurveWatcher, Point
 from pdnas.contest import FINALISTS, best_of
 from pdnas.errors import DivergedError
 from pdnas.job import Job, Watcher
+from pdnas.models import AnyDesign, Design
 from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline, brief, grid
 from pdnas.race import Race
@@ -55,6 +56,7 @@ class Leg(Record):
         environment: Where it was computed, and with what.
         curve: The best validation so far of any network trained on its own, against the seconds of
             the search; nothing where there was none.
+        note: What must be said wherever a figure of it is printed.
         work_sha256: Fingerprint of the work that it is what came of.
     """
 
@@ -64,7 +66,7 @@ class Leg(Record):
     split_sha256: str
     seed: int
     row: str
-    architecture: Architecture
+    architecture: AnyDesign
     hidden: int
     parameters: int
     recipe: Recipe
@@ -78,6 +80,7 @@ class Leg(Record):
     train_seconds: float
     environment: dict[str, Any]
     curve: tuple[Point, ...] = ()
+    note: str = ""
     work_sha256: str = ""
 
 
@@ -87,7 +90,7 @@ class TableWork(Piece):
     Args:
         row: What the network is called.
         seed: Of the search, where there is one.
-        seeds: How many final trainings.
+        seeds: How many final trainings; none of them where only a choice is asked for.
         trials: Recipes to try.
         patience: Of the final trainings; none: as the recipe has it.
         teachers: Of the final trainings.
@@ -108,7 +111,7 @@ class TableWork(Piece):
     def finish(
         self,
         task: GraphTask,
-        architecture: Architecture,
+        architecture: Design,
         *,
         hidden: int,
         recipe: Recipe,
@@ -146,6 +149,7 @@ class TableWork(Piece):
             tune_seconds=tune_seconds,
             train_seconds=sum(training.seconds for training in outcome.trainings),
             environment=environment(task.graphs[0].y.device, torch.get_num_threads()),
+            note=task.source.note,
             **about,
         ).model_dump(mode="json")
 
@@ -159,13 +163,37 @@ class GivenWork(TableWork):
         recipe: How it is trained.
     """
 
-    architecture: Architecture
+    architecture: AnyDesign
     hidden: int
     recipe: Recipe
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         return self.finish(
             self.on_split(task), self.architecture, hidden=self.hidden, recipe=self.recipe
+        )
+
+
+class HeatWork(GivenWork):
+    """A network that is trained to be compared with others; the test part is not read."""
+
+    def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
+        task = self.on_split(task)
+        work = TrainingWork(
+            task=self.task,
+            architecture=self.architecture,
+            hidden=self.hidden,
+            recipe=self.recipe,
+            seeds=self.final_seeds(),
+        )
+        outcome = TrainingOutcome.model_validate(work.do(task, lambda _epoch, _val: False))
+        only_chosen = self.model_copy(update={"seeds": 0})
+        return only_chosen.finish(
+            task,
+            self.architecture,
+            hidden=self.hidden,
+            recipe=self.recipe,
+            choice_val=outcome.mean_val,
+            search_seconds=sum(training.seconds for training in outcome.trainings),
         )
 
 
@@ -287,7 +315,7 @@ def controls(work: SearchedWork, found: Leg, names: Iterable[str]) -> dict[str, 
 
 
 def tuned(
-    architecture: Architecture,
+    architecture: Design,
     task: GraphTask,
     hidden: int,
     base: Recipe,

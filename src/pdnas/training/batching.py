@@ -65,7 +65,8 @@ class Batches:
 
     With one graph there is a single batch, the whole graph, made once, or in training a batch for
     every few clusters that meet, or for some nodes with neighbors. With several graphs, each batch
-    joins ``size`` of the part's.
+    joins ``size`` of the part's; in the order of the split they are the same every time, so they
+    are kept.
 
     Args:
         task: Where the graphs are.
@@ -93,6 +94,7 @@ class Batches:
         self._index: Tensor = getattr(task.split, part)
         self._size = size
         self._whole: Batch | None = None
+        self._ordered: list[Batch] = []
         if task.split.unit == "node":
             graph = task.graphs[0]
             counting = self._index.to(graph.y.device)
@@ -143,7 +145,8 @@ class Batches:
 
     def in_order(self) -> Iterator[Batch]:
         """The batches in the order of the split."""
-        return self._of(self._index)
+        self._ordered = self._ordered or list(self._of(self._index))
+        return iter(self._ordered)
 
     def shuffled(self) -> Iterator[Batch]:
         """The batches of one epoch of training; torch's random state decides which graphs meet."""
@@ -201,11 +204,7 @@ def _join(graphs: list[Graph], answers: Tensor | None) -> Batch:
     """Several graphs as one without edges between them."""
     if len(graphs) == 1:
         return Batch(graphs[0].x, graphs[0].adjacency, None, graphs[0].y, answers)
-    offset, edges = 0, []
-    for graph in graphs:
-        edges.append(graph.edge_index + offset)
-        offset += graph.num_nodes
-    adjacency = Adjacency.from_edge_index(torch.cat(edges, dim=1), offset)
+    adjacency = Adjacency.join([graph.adjacency for graph in graphs])
     x, y = _stack([graph.x for graph in graphs]), torch.cat([graph.y for graph in graphs])
     return Batch(x, adjacency, None, y, answers)
 

@@ -52,6 +52,8 @@ class Epochs:
 
     def __call__(self, epoch: int) -> Tensor:
         """Do an epoch: training loss, validation loss and metric, ``[3]``, on the device."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._recipe.lr_at(epoch)
         return self._do(self._recipe.consistency_at(epoch))
 
     def _do(self, consistency: float | Tensor) -> Tensor:
@@ -119,6 +121,7 @@ def make_epochs(
         and (task.kind, task.metric) == ("single-label", "accuracy")
         and recipe.epochs >= WORTHWHILE
         and recipe.way != "neighbors"
+        and recipe.schedule != "cosine"  # a recording repeats one learning rate
         and (recipe.batch_nodes is None or recipe.batch_nodes >= graph.num_nodes)
         and graph.edge_index.size(1) + graph.num_nodes <= MOST_EDGES  # each with a self-loop
         and (not isinstance(network, PublishedNetwork) or network.recordable)

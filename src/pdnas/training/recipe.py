@@ -1,6 +1,7 @@
 """How weights are trained: one frozen settings object, and the recipes that have a name."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -69,6 +70,11 @@ class Recipe(BaseModel):
     neighbors: int | None = Field(
         None, ge=1, description="How many of each node's neighbors a block hears then; none: 10."
     )
+    schedule: Literal["constant", "cosine"] | None = Field(
+        None,
+        description="How the learning rate goes on: constant, as where nothing is said, or down to "
+        "zero along a cosine.",
+    )
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -124,6 +130,16 @@ class Recipe(BaseModel):
             fused=True,
             capturable=recorded,
         )
+
+    def lr_at(self, epoch: int) -> float:
+        r"""The learning rate of an epoch.
+
+        With a cosine it is :math:`\frac{lr}{2} (1 + \cos \frac{\pi e}{E})` in epoch :math:`e` of
+        :math:`E`, so that a training of fewer epochs comes to rest as well.
+        """
+        if self.schedule != "cosine":
+            return self.lr
+        return self.lr * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
     def consistency_at(self, epoch: int) -> float:
         """The weight of the copies' disagreement at an epoch.
@@ -229,6 +245,26 @@ CONSISTENCY_SELECTIVE = CONSISTENCY.changed(**SELECTIVE, dropout=0.8)
 RECIPES.register("consistency-selective")(CONSISTENCY_SELECTIVE)
 RECIPES.register("grand-pubmed")(CONSISTENCY_SELECTIVE)
 RECIPES.register("consistency-deep-selective")(CONSISTENCY_DEEP.changed(**SELECTIVE))
+# For many graphs with many labels, as proteins: such networks underfit, so nothing holds them
+# back, and long trainings come to rest.
+INDUCTIVE = Recipe(
+    lr=0.005,
+    weight_decay=0.0,
+    input_dropout=0.0,
+    dropout=0.0,
+    epochs=1000,
+    patience=1000,
+    schedule="cosine",
+)
+RECIPES.register("inductive")(INDUCTIVE)
+RECIPES.register("gat-ppi")(INDUCTIVE)
+RECIPES.register("sage-ppi")(INDUCTIVE)
+RECIPES.register("jknet-concat-ppi")(INDUCTIVE)
+RECIPES.register("jknet-max-ppi")(INDUCTIVE)
+RECIPES.register("jknet-lstm-ppi")(INDUCTIVE)
+RECIPES.register("jknet-dense-ppi")(INDUCTIVE)
+# Its norms are over the nodes at hand: those of one graph, after the training as in it.
+RECIPES.register("lgcn-ppi")(INDUCTIVE.changed(batch_graphs=1, epochs=300))
 
 
 def find_recipe(given: Recipe | Mapping[str, Any] | str) -> Recipe:

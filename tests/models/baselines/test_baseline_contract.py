@@ -14,11 +14,15 @@ from pdnas.ops import SparseFeatures
 from pdnas.runs import Record, RunDirectory, load_run
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, train
+from pdnas.training.batching import Batches
 from pdnas.training.fit import fit
 
 HIDDEN = 8
 ORDERED = {"sage-lstm"}
 """Networks that hear neighbors in the order of the edges."""
+
+NORMED = {name for name in BASELINES if name.startswith("lgcn")}
+"""Networks that normalize over all nodes at hand."""
 
 every_baseline = pytest.mark.parametrize("name", BASELINES)
 
@@ -167,6 +171,24 @@ def test_consistency_training_and_teachers_work(name: str, tiny_task: GraphTask)
     recipe = RECIPES["consistency-selective"].changed(epochs=2, copies=2, teachers=1, lr=0.01)
     result = train(BASELINES[name].design, tiny_task, hidden=4, recipe=recipe, device="cpu")
     assert 0 <= result.test.mean <= 1
+
+
+@every_baseline
+def test_graphs_side_by_side_do_not_hear_each_other(name: str, rings: GraphTask) -> None:
+    network = make_network(BASELINES[name].design, rings, HIDDEN).eval()
+    (joined,) = Batches(rings, "train", size=4).in_order()
+    alone = [network(batch.x, batch.adjacency) for batch in Batches(rings, "train").in_order()]
+    same = torch.allclose(network(joined.x, joined.adjacency), torch.cat(alone), atol=1e-5)
+    assert same == (name not in NORMED)
+
+
+@every_baseline
+def test_whole_graphs_with_many_labels_are_learned_too(name: str, rings: GraphTask) -> None:
+    recipe = RECIPES[name].changed(epochs=3, batch_graphs=3)
+    result = train(BASELINES[name].design, rings, hidden=4, recipe=recipe, device="cpu")
+    assert (result.metric, result.out_channels) == ("micro-f1", 2)
+    assert 0 <= result.test.mean <= 1
+    assert "(rebuilt rings)" in result.summary()
 
 
 @every_baseline

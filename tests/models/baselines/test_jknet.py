@@ -145,4 +145,6 @@ def test_the_baselines_jump_in_four_ways() -> None:
     assert BASELINES["jknet-lstm"].design == JkNet(jump="lstm", layers=2)
     assert BASELINES["jknet-dense"].design == JkNet(jump="lstm", layers=3, dense=True)
     assert str(BASELINES["jknet-dense"].design) == "jknet, jump lstm, layers 3, dense True"
-    assert {BASELINES[name].hidden for name in BASELINES if name.startswith("jknet")} == {32}
+    widths = {name: BASELINES[name].hidden for name in BASELINES if name.startswith("jknet")}
+    assert {width for name, width in widths.items() if not name.endswith("-ppi")} == {32}
+    assert [width for name, width in widths.items() if name.endswith("-ppi")] == [512] * 4

@@ -79,4 +79,5 @@ def test_the_settings_of_the_paper_are_per_graph() -> None:
         "lgcn": 2,
         "lgcn-citeseer": 1,
         "lgcn-pubmed": 1,
+        "lgcn-ppi": 2,
     }

@@ -8,8 +8,9 @@ import torch
 from torch import Generator, Tensor
 from torch_geometric.nn import SAGEConv
 
+from pdnas.models import GraphBlock
 from pdnas.models.baselines import BASELINES
-from pdnas.models.baselines.sage import SAGE, Sage, draw_neighbors
+from pdnas.models.baselines.sage import SAGE, ResidualSage, Sage, draw_neighbors
 from pdnas.ops.adjacency import Adjacency
 
 
@@ -109,3 +110,16 @@ def test_the_baselines_hear_neighbors_in_three_ways() -> None:
     assert BASELINES["sage-max"].design == Sage(aggregator="max")
     assert BASELINES["sage-lstm"].design == Sage(aggregator="lstm", neighbors=10)
     assert {BASELINES[name].hidden for name in ("sage", "sage-max", "sage-lstm")} == {64}
+
+
+def test_residual_layers_are_added_to_what_they_read(ring: Tensor) -> None:
+    network = ResidualSage(layers=2).build(Sizes(), 4)
+    graph, x = Adjacency.from_edge_index(ring, 12), torch.randn(12, 8)
+    flow = network.first(x)
+    for layer in network.layers:
+        flow = flow + layer(flow, graph)
+    torch.testing.assert_close(network(x, graph), network.last(flow))
+    for layer in network.layers:
+        assert isinstance(layer, GraphBlock)
+        torch.nn.init.zeros_(layer.norm.get_parameter("scale"))
+    torch.testing.assert_close(network(x, graph), network.last(network.first(x)))

@@ -86,3 +86,10 @@ BASELINES.register("jknet-concat")(Baseline(jknet_concat(2), hidden=32))
 BASELINES.register("jknet-max")(Baseline(JkNet(jump="max"), hidden=32))
 BASELINES.register("jknet-lstm")(Baseline(JkNet(jump="lstm"), hidden=32))
 BASELINES.register("jknet-dense")(Baseline(JkNet(jump="lstm", layers=3, dense=True), hidden=32))
+# For proteins: the depths of its paper, and wider, since nothing there is overfitted.
+BASELINES.register("jknet-concat-ppi")(Baseline(jknet_concat(2), hidden=512, of="jknet-concat"))
+BASELINES.register("jknet-max-ppi")(Baseline(JkNet(jump="max", layers=3), 512, of="jknet-max"))
+BASELINES.register("jknet-lstm-ppi")(Baseline(JkNet(jump="lstm", layers=3), 512, of="jknet-lstm"))
+BASELINES.register("jknet-dense-ppi")(
+    Baseline(JkNet(jump="lstm", layers=3, dense=True), hidden=512, of="jknet-dense")
+)

@@ -160,3 +160,4 @@ def _tables(graph: Adjacency) -> tuple[Tensor, list[Tensor]]:
 BASELINES.register("lgcn")(Baseline(Lgcn(), hidden=32))
 BASELINES.register("lgcn-citeseer")(Baseline(Lgcn(layers=1), hidden=32, of="lgcn"))
 BASELINES.register("lgcn-pubmed")(Baseline(Lgcn(layers=1), hidden=32, of="lgcn"))
+BASELINES.register("lgcn-ppi")(Baseline(Lgcn(channels=160), hidden=128, of="lgcn"))

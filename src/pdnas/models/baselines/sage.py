@@ -10,6 +10,10 @@ A layer hears its neighbors through an aggregator and the node itself through a 
   pass, or all in random order if there are fewer; outside of training it hears the first ten in the
   order of the edges, so that what it says depends on that order.
 
+For proteins there is a residual form: a linear map to the hidden size, layers of the mean that are
+added to what they read, each with a layer norm, :math:`h' = h + \mathrm{ReLU}(\mathrm{LN}(
+\mathrm{SAGE}(h)))`, and a linear map to the labels.
+
 Of raw features, the LSTM reads a linear map to the hidden size; the published one reads them as
 they are, thousands of channels for each neighbor.
 """
@@ -23,6 +27,7 @@ from torch_geometric.nn import SAGEConv
 
 from pdnas.architecture import Architecture, BlockSpec, Channels
 from pdnas.models.baselines.base import BASELINES, Baseline
+from pdnas.models.block import GraphBlock
 from pdnas.models.published import (
     PUBLISHED,
     FeatureMap,
@@ -97,6 +102,40 @@ class SageLstmNetwork(PublishedNetwork):
         return logits
 
 
+@PUBLISHED.register("sage-residual")
+class ResidualSage(Published):
+    """What decides a residual GraphSAGE with the mean and layer norms."""
+
+    name: Literal["sage-residual"] = "sage-residual"
+    layers: int = Field(4, ge=1, le=1000, description="Layers between the two linear maps.")
+
+    def build(self, task: Channels, hidden: int, **rates: Unpack[Rates]) -> "ResidualSageNetwork":
+        return ResidualSageNetwork(self, task, hidden, **rates)
+
+
+class ResidualSageNetwork(PublishedNetwork):
+    """The network of a :class:`ResidualSage`, whose layers are blocks."""
+
+    def __init__(
+        self, design: ResidualSage, task: Channels, hidden: int, **rates: Unpack[Rates]
+    ) -> None:
+        super().__init__(task, hidden, **rates)
+        self.design = design
+        self.first = FeatureMap(task.in_channels, hidden, bias=True)
+        layer = _OUTPUT.model_copy(update={"norm": "layer", "activation": "relu"})
+        self.layers = nn.ModuleList(
+            GraphBlock.from_spec(layer, hidden, hidden, hidden) for _ in range(design.layers)
+        )
+        self.last = nn.Linear(hidden, task.out_channels)
+
+    def logits(self, x: BlockInput, graph: Adjacency) -> Tensor:
+        flow: Tensor = self.first(x)
+        for layer in self.layers:
+            flow = flow + layer(self.between(flow), graph)
+        logits: Tensor = self.last(self.between(flow))
+        return logits
+
+
 class NeighborLstm(nn.Module):
     """The last state of an LSTM over a node's neighbors, and a map of it, ``[N, I] -> [N, O]``.
 
@@ -159,3 +198,4 @@ def _ranks(graph: Adjacency) -> _Ranks:
 BASELINES.register("sage")(SAGE)
 BASELINES.register("sage-max")(Baseline(Sage(aggregator="max"), hidden=64))
 BASELINES.register("sage-lstm")(Baseline(Sage(aggregator="lstm"), hidden=64))
+BASELINES.register("sage-ppi")(Baseline(ResidualSage(), hidden=512, of="sage"))
