@@ -12,7 +12,8 @@ off the search at its end:
 - ``ops + adapted``: likewise.
 
 And how well a training knows itself: ``epoch 25`` and so on are the best validation metric until
-then. The test part is never read.
+then; and others: ``effects of 20`` is what the choices of the first twenty architectures say of the
+rest. The test part is never read.
 
     PDNAS_DATA=/path/to/data python benchmarks/ranking.py --device cuda --workers 14
 
@@ -39,6 +40,7 @@ from units import SETTINGS, load, parse, run_units  # noqa: E402
 from pdnas.architecture import Architecture  # noqa: E402
 from pdnas.runs import environment  # noqa: E402
 from pdnas.search import Problem  # noqa: E402
+from pdnas.search.effects import Effects  # noqa: E402
 from pdnas.search.pdnas import PRESETS, Pdnas, PdnasSearch  # noqa: E402
 from pdnas.space import SPACES  # noqa: E402
 from pdnas.training import Recipe  # noqa: E402
@@ -54,10 +56,17 @@ SEARCHES: dict[str, Pdnas] = {
 RUNGS = (25, 50, 100, 200)
 """Epochs at which a training is asked how good it will be."""
 
+LEARNED = (10, 20, 40, 80)
+"""Trainings from which effects of choices are learned."""
+
+REST = 10
+"""Architectures at least that these are held against."""
+
 TRAINING = "a training"
 """The row of what trainings know of themselves."""
 
 SIGNALS = ("loss", "metric", "ops", "adapted", "metric + ops", "ops + adapted")
+OF_TRAININGS = (*(f"epoch {rung}" for rung in RUNGS), *(f"effects of {n}" for n in LEARNED))
 SCRIPT = "benchmarks/ranking.py"
 RESULTS = Path(__file__).parent / "results" / "ranking"
 
@@ -102,6 +111,19 @@ def correlations(said: dict[str, list[float]], trained: list[float]) -> dict[str
     }
 
 
+def promises(
+    problem: Problem, architectures: list[Architecture], trained: list[float]
+) -> dict[str, float]:
+    """How what the first say of choices correlates with what the others come to."""
+    found: dict[str, float] = {}
+    for count in LEARNED:
+        if count + REST <= len(architectures):
+            known = dict(zip(architectures[:count], trained[:count], strict=True))
+            worth = Effects(problem, known).worth(architectures[count:]).tolist()
+            found |= correlations({f"effects of {count}": worth}, trained[count:])
+    return found
+
+
 def work(arguments: argparse.Namespace) -> None:
     """One task, split and seed: train, search, compare; a line of JSON."""
     task, seed, _ = load(arguments)
@@ -113,7 +135,8 @@ def work(arguments: argparse.Namespace) -> None:
     curves = [curve(problem, architecture, seed + 2**32) for architecture in architectures]
     trained = [max(vals) for vals in curves]
     partly = {f"epoch {rung}": [max(vals[:rung]) for vals in curves] for rung in RUNGS}
-    found: dict[str, Any] = {TRAINING: {"correlation": correlations(partly, trained)}}
+    known = correlations(partly, trained) | promises(problem, architectures, trained)
+    found: dict[str, Any] = {TRAINING: {"correlation": known}}
     for name in arguments.searches:
         strategy = SEARCHES[name]
         began = time.perf_counter()
@@ -144,7 +167,7 @@ def table(records: list[dict[str, Any]]) -> str:
     head = " | ".join(f"{task}, {split}" for task, split in places)
     lines = [f"| search | signal | {head} | mean |", "|---" * (len(places) + 3) + "|"]
     for name in (TRAINING, *SEARCHES):
-        for signal in (*SIGNALS, *(f"epoch {rung}" for rung in RUNGS)):
+        for signal in (*SIGNALS, *OF_TRAININGS):
             cells = []
             for place in places:
                 values = [

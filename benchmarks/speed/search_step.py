@@ -4,6 +4,7 @@ An epoch of the search samples a path, steps its weights on the training part an
 validation part. The reference takes one training step and one validation step, forward and
 backward, of the same path built as a plain network. Both take turns in one process, so that
 whatever else the machine does befalls both; the figure is the ratio of the sums over all epochs.
+Searches of two blocks are then run as a whole, with the ranking of their candidates, and timed.
 
     PDNAS_DATA=/path/to/data python benchmarks/speed/search_step.py --device cpu
 
@@ -41,6 +42,9 @@ from pdnas.training.metrics import loss, score  # noqa: E402
 
 TASKS = ("cora", "citeseer", "pubmed")
 BLOCKS = (2, 4, 7)
+WHOLE = 2
+"""The depth at which searches are run as a whole too."""
+
 ROWS = {name: PRESETS[name] for name in ("default", "straight-through", "paper")}
 SCRIPT = "benchmarks/speed/search_step.py"
 RESULTS = Path(__file__).parents[1] / "results" / "speed"
@@ -178,6 +182,33 @@ def compare(
     }
 
 
+def whole_seconds(
+    row: str, task: GraphTask, num_blocks: int, *, hidden: int, epochs: int | None = None
+) -> dict[str, float]:
+    """How long all epochs of a search take, and the ranking of its candidates after them.
+
+    Args:
+        row: The preset.
+        task: On what.
+        num_blocks: Depth.
+        hidden: Channels between blocks.
+        epochs: How many; none: as many as the preset has.
+    """
+    problem = Problem(task, SPACES["paper"], num_blocks, hidden, Recipe())
+    settings = ROWS[row] if epochs is None else ROWS[row].lasting(epochs)
+    with settings.begin(problem) as search:
+
+        def run() -> None:
+            while not search.is_over:
+                search.step()
+
+        searching, _ = seconds(run, problem.device)
+        ranking, _ = seconds(
+            lambda: search.refine(search.candidates(lambda: False), lambda: False), problem.device
+        )
+    return {"epochs": settings.epochs, "search_s": searching, "ranking_s": ranking}
+
+
 def main() -> None:
     """Compare every preset on every data set and depth and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -185,6 +216,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=40, help="timed epochs of each")
     parser.add_argument("--warm", type=int, default=40, help="epochs before them")
     parser.add_argument("--hidden", type=int, default=32, help="channels between blocks")
+    parser.add_argument(
+        "--presets", nargs="+", default=list(ROWS), choices=ROWS, help="kinds of search"
+    )
+    parser.add_argument("--blocks", type=int, nargs="+", default=BLOCKS, help="depths")
     parser.add_argument("--data-root", help="where the data sets are; default: PDNAS_DATA")
     parser.add_argument("-o", "--output", type=Path, help="where to write instead")
     arguments = parser.parse_args()
@@ -193,8 +228,8 @@ def main() -> None:
     rows = []
     for name in TASKS:
         task = load_task(name, data_root=arguments.data_root).to(device)
-        for num_blocks in BLOCKS:
-            for preset in ROWS:
+        for num_blocks in arguments.blocks:
+            for preset in arguments.presets:
                 row = compare(
                     preset,
                     task,
@@ -203,6 +238,13 @@ def main() -> None:
                     warm=arguments.warm,
                     epochs=arguments.epochs,
                 )
+                if num_blocks == WHOLE:
+                    row |= whole_seconds(preset, task, num_blocks, hidden=arguments.hidden)
+                    print(
+                        f"{preset:17} {row['task']:9} {num_blocks} blocks   {row['epochs']} epochs "
+                        f"in {row['search_s']:.2f} s, ranking {row['ranking_s']:.2f} s",
+                        flush=True,
+                    )
                 rows.append(row)
                 print(
                     f"{row['preset']:17} {row['task']:9} {num_blocks} blocks   search "
@@ -215,7 +257,8 @@ def main() -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "command": f"python {SCRIPT} --device {device.type} --epochs {arguments.epochs} "
-        f"--warm {arguments.warm} --hidden {arguments.hidden}",
+        f"--warm {arguments.warm} --hidden {arguments.hidden} "
+        f"--presets {' '.join(arguments.presets)} --blocks {' '.join(map(str, arguments.blocks))}",
         "seed": 0,
         "environment": environment(device, threads=1),
         "rows": rows,

@@ -129,3 +129,12 @@ def test_time_is_measured_and_the_outcome_kept(search_step: ModuleType) -> None:
     spent, outcome = search_step.seconds(lambda: 7, torch.device("cpu"))
     assert outcome == 7
     assert 0 <= spent < 1
+
+
+def test_a_whole_search_is_timed_with_its_ranking(
+    search_step: ModuleType, tiny_task: GraphTask
+) -> None:
+    figures = search_step.whole_seconds("default", tiny_task, 2, hidden=4, epochs=3)
+    assert figures["epochs"] == 3
+    assert 0 < figures["search_s"] < 60
+    assert 0 < figures["ranking_s"] < 60

@@ -86,6 +86,11 @@ def test_what_made_networks_good_is_proposed(tiny_task: GraphTask) -> None:
     problem = problem_on(tiny_task)
     trained = {one: quality(one) for one in sampled(problem, 120)}
     effects = Effects(problem, trained)
+    others = sampled(problem, 60, seed=2)
+    worth = effects.worth(others)
+    good = torch.tensor([quality(one) > 0 for one in others])
+    bad = torch.tensor([quality(one) < 0 for one in others])
+    assert float(worth[good].min()) > float(worth[bad].max()), "it is told by choices alone"
     drawn = [effects.draw(torch.Generator().manual_seed(seed)) for seed in range(40)]
     chance = sum(quality(one) == 0.1 for one in sampled(problem, 400, seed=1)) / 400
     assert chance < 0.15

@@ -50,6 +50,10 @@ class Effects:
         self._mean = weights[1:]
         self._root = torch.linalg.cholesky(covariance[1:, 1:])
 
+    def worth(self, architectures: Sequence[Architecture]) -> Tensor:
+        """What is expected of networks, from their choices alone, ``[n]``."""
+        return self._coded(architectures) @ self._mean
+
     def draw(self, generator: Generator) -> Architecture:
         """The best network by effects that are drawn from the posterior; it fits."""
         noise = torch.randn(len(self._mean), generator=generator, dtype=torch.float64)
