@@ -1,10 +1,12 @@
 """Small graphs, random numbers and a place to do work, for the tests of every part."""
 
+import importlib.util
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -46,6 +48,26 @@ def data_root() -> Path:
     if not named:
         pytest.skip("PDNAS_DATA does not name a folder with data sets")
     return Path(named)
+
+
+@pytest.fixture(scope="session")
+def script() -> Callable[[str], ModuleType]:
+    """Loads a script of the project, given by its path, as a module."""
+    root = Path(__file__).parents[1]
+
+    def load(path: str) -> ModuleType:
+        name = Path(path).stem
+        spec = importlib.util.spec_from_file_location(name, root / path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # PyG looks there for the source of a layer
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend((root / path).parent)
+            spec.loader.exec_module(module)
+        return module
+
+    return load
 
 
 @pytest.fixture

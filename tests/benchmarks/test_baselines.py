@@ -1,7 +1,6 @@
 """The benchmark of the baselines, on one task and for one epoch."""
 
 import argparse
-import importlib.util
 import json
 import sys
 from collections.abc import Callable
@@ -21,20 +20,15 @@ Main = Callable[..., list[str]]
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    spec = importlib.util.spec_from_file_location("baselines", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def baselines(script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = script("benchmarks/baselines.py")
     monkeypatch.setattr(module, "TASKS", ("citeseer",))
     monkeypatch.setattr(module, "RECIPES", {name: Recipe(epochs=1) for name in RECIPES})
     return module
 
 
 @pytest.fixture
-def main(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Main:
+def main(baselines: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Main:
     """Runs the script in this process; the units that it did."""
 
     def run(*flags: str) -> list[str]:
@@ -46,15 +40,17 @@ def main(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
             done.extend(units)
             records = []
             for unit in units:
-                records.append(script.do(argparse.Namespace(**{**vars(arguments), "unit": unit})))
+                records.append(
+                    baselines.do(argparse.Namespace(**{**vars(arguments), "unit": unit}))
+                )
                 write(arguments, records)
             return records
 
-        monkeypatch.setattr(script, "run_units", here)
+        monkeypatch.setattr(baselines, "run_units", here)
         output = tmp_path / "new" / "figures.json"
         command = ["baselines.py", "--device", "cpu", "--seeds", "2", "-o", str(output), *flags]
         monkeypatch.setattr(sys, "argv", command)
-        script.main()
+        baselines.main()
         return done
 
     return run
@@ -84,12 +80,12 @@ def test_other_seeds_are_trained_again(main: Main) -> None:
 
 
 def test_seeds_that_are_trained_apart_are_one_figure(
-    main: Main, script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    main: Main, baselines: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "new" / "figures.json"
     assert main("--only", "mlp", "--seeds", "3") == ["mlp/citeseer/0", "mlp/citeseer/2"]
     (apart,) = json.loads(path.read_text())["records"]
-    monkeypatch.setattr(script, "TOGETHER", 3)
+    monkeypatch.setattr(baselines, "TOGETHER", 3)
     path.unlink()
     assert main("--only", "mlp", "--seeds", "3") == ["mlp/citeseer/0"]
     (together,) = json.loads(path.read_text())["records"]
@@ -98,28 +94,28 @@ def test_seeds_that_are_trained_apart_are_one_figure(
         record["result"]["train_seconds"] = 0.0
     assert apart == together
     assert apart["result"]["seeds"] == [0, 1, 2]
-    assert script.joined([apart], 4) == [], "a seed is missing"
+    assert baselines.joined([apart], 4) == [], "a seed is missing"
 
 
-def test_settings_for_a_graph_are_used_there(script: ModuleType) -> None:
-    assert script.settings_for("gcnii", "citeseer") == "gcnii-citeseer"
-    assert script.settings_for("gcnii", "cora") == "gcnii"
-    assert script.rows() == [name for name in BASELINES if BASELINES[name].of is None]
+def test_settings_for_a_graph_are_used_there(baselines: ModuleType) -> None:
+    assert baselines.settings_for("gcnii", "citeseer") == "gcnii-citeseer"
+    assert baselines.settings_for("gcnii", "cora") == "gcnii"
+    assert baselines.rows() == [name for name in BASELINES if BASELINES[name].of is None]
 
 
 def test_a_unit_that_failed_is_named(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    baselines: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(script, "run_units", lambda *_: [])
+    monkeypatch.setattr(baselines, "run_units", lambda *_: [])
     command = ["baselines.py", "--only", "gcn", "-o", str(tmp_path / "figures.json")]
     monkeypatch.setattr(sys, "argv", command)
     with pytest.raises(SystemExit, match="Not done: gcn/citeseer; run the same command again"):
-        script.main()
+        baselines.main()
 
 
 def test_the_figures_of_this_repository_are_those_of_its_table(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+    baselines: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(script, "TASKS", ("cora", "citeseer", "pubmed"))
+    monkeypatch.setattr(baselines, "TASKS", ("cora", "citeseer", "pubmed"))
     records = json.loads((RESULTS / "baselines.json").read_text())["records"]
-    assert script.table(records) == (RESULTS / "baselines.md").read_text()
+    assert baselines.table(records) == (RESULTS / "baselines.md").read_text()

@@ -1,7 +1,6 @@
 """The benchmark of large graphs: what it plants, what it fits, and that it comes to an end."""
 
 import argparse
-import importlib.util
 import json
 import sys
 from collections.abc import Callable
@@ -16,14 +15,8 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "scale.py"
 
 
 @pytest.fixture
-def scale(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    spec = importlib.util.spec_from_file_location("scale", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def scale(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("benchmarks/scale.py")
 
 
 def test_planted_graphs_have_classes_that_stay_together_and_hubs(scale: ModuleType) -> None:

@@ -1,7 +1,6 @@
 """The benchmark of the search's quality: fair to the control, and fresh in what it reports."""
 
 import argparse
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -23,14 +22,8 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "search_quality.py"
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    spec = importlib.util.spec_from_file_location("search_quality", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def search_quality(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("benchmarks/search_quality.py")
 
 
 def arguments(**values: Any) -> argparse.Namespace:
@@ -53,10 +46,10 @@ RECORDS = [
 
 
 def test_the_table_has_mean_and_deviation_over_searches_and_the_number_of_candidates(
-    script: ModuleType,
+    search_quality: ModuleType,
 ) -> None:
     # 81 and 83, 50 and 70: deviations are the differences over the root of two.
-    assert script.table(RECORDS, ["random", "default", "paper"]) == (
+    assert search_quality.table(RECORDS, ["random", "default", "paper"]) == (
         "| validation in % | pubmed, random | cora, public |\n"
         "|---|---|---|\n"
         "| random | - | 60.00 ± 14.14 (3.5) |\n"
@@ -65,9 +58,11 @@ def test_the_table_has_mean_and_deviation_over_searches_and_the_number_of_candid
     )
 
 
-def test_figures_and_table_are_written_side_by_side(script: ModuleType, tmp_path: Path) -> None:
+def test_figures_and_table_are_written_side_by_side(
+    search_quality: ModuleType, tmp_path: Path
+) -> None:
     output, rows = tmp_path / "new" / "figures.json", ["default", "random"]
-    script.write(arguments(output=output, rows=rows), RECORDS[::-1])
+    search_quality.write(arguments(output=output, rows=rows), RECORDS[::-1])
     written = json.loads(output.read_text())
     places = [(one["task"], one["row"], one["search_seed"]) for one in written["records"]]
     assert places == [
@@ -80,7 +75,7 @@ def test_figures_and_table_are_written_side_by_side(script: ModuleType, tmp_path
     assert written["strategies"]["default"]["name"] == "pdnas"
     assert written["environment"]["device"] == "cpu"
     assert "--seeds 3" in written["command"]
-    assert output.with_suffix(".md").read_text() == script.table(RECORDS, rows)
+    assert output.with_suffix(".md").read_text() == search_quality.table(RECORDS, rows)
 
 
 class Trainings:
@@ -101,15 +96,15 @@ class Trainings:
 
 @pytest.mark.parametrize(("seconds", "count"), [(0.5, 1), (1.0, 1), (2.5, 2), (3.0, 3)])
 def test_random_networks_take_no_more_than_the_time_allowed_but_one_is_trained(
-    script: ModuleType,
+    search_quality: ModuleType,
     tiny_task: GraphTask,
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     count: int,
 ) -> None:
     trainings = Trainings([0.2, 0.6, 0.4, 0.9, 0.9])
-    monkeypatch.setattr(script, "train_once", trainings)
-    found = script.random_control(seconds, tiny_task, arguments(), 5)
+    monkeypatch.setattr(search_quality, "train_once", trainings)
+    found = search_quality.random_control(seconds, tiny_task, arguments(), 5)
     assert found["candidates"] == count
     assert found["seconds"] == count <= max(seconds, 1.0)
     best = 0 if count == 1 else 1
@@ -119,22 +114,22 @@ def test_random_networks_take_no_more_than_the_time_allowed_but_one_is_trained(
 
 
 def test_a_random_network_is_no_worse_than_none(
-    script: ModuleType, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+    search_quality: ModuleType, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainings = Trainings([0.0, 0.0, 0.0])
-    monkeypatch.setattr(script, "train_once", trainings)
-    found = script.random_control(2.0, tiny_task, arguments(), 5)
+    monkeypatch.setattr(search_quality, "train_once", trainings)
+    found = search_quality.random_control(2.0, tiny_task, arguments(), 5)
     assert found["architecture"] == trainings.trained[0]
 
 
 def test_the_seed_decides_the_random_networks(
-    script: ModuleType, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+    search_quality: ModuleType, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = []
     for seed in (5, 5, 6):
         trainings = Trainings([0.5] * 4)
-        monkeypatch.setattr(script, "train_once", trainings)
-        script.random_control(3.0, tiny_task, arguments(), seed)
+        monkeypatch.setattr(search_quality, "train_once", trainings)
+        search_quality.random_control(3.0, tiny_task, arguments(), seed)
         drawn.append(trainings.trained)
     assert drawn[0] == drawn[1] != drawn[2]
 
@@ -153,12 +148,12 @@ def briefly(seeds: list[int]) -> Training:
 
 
 def test_the_final_trainings_are_one_for_each_seed(
-    script: ModuleType, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+    search_quality: ModuleType, tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeds: list[int] = []
-    monkeypatch.setattr(script, "train_once", briefly(seeds))
+    monkeypatch.setattr(search_quality, "train_once", briefly(seeds))
     architecture = SPACES["paper"].sample(2, torch.Generator().manual_seed(0))
-    found = script.final(architecture, tiny_task, 4, range(7, 10))
+    found = search_quality.final(architecture, tiny_task, 4, range(7, 10))
     assert seeds == found["seeds"] == [7, 8, 9]
     assert len(found["val"]) == len(found["test"]) == 3
     assert all(0 <= value <= 1 for value in found["val"] + found["test"])
@@ -166,7 +161,7 @@ def test_the_final_trainings_are_one_for_each_seed(
 
 @pytest.mark.parametrize("search_seed", [0, 2])
 def test_what_is_reported_comes_from_seeds_that_chose_nothing(
-    script: ModuleType,
+    search_quality: ModuleType,
     tiny_task: GraphTask,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -174,20 +169,22 @@ def test_what_is_reported_comes_from_seeds_that_chose_nothing(
 ) -> None:
     choosing: list[int] = []
     reporting: list[int] = []
-    final = script.final
+    final = search_quality.final
 
     def report(*given: Any) -> Any:
         with monkeypatch.context() as reported:
-            reported.setattr(script, "train_once", briefly(reporting))
+            reported.setattr(search_quality, "train_once", briefly(reporting))
             return final(*given)
 
     brief = PRESETS["default"].lasting(5).changed(pool=4, adapted=1, adapt_epochs=1)
-    monkeypatch.setattr(script, "STRATEGIES", {"default": (brief, 2)})
-    monkeypatch.setattr(script, "load", lambda _: (tiny_task, search_seed, ["default", "random"]))
-    monkeypatch.setattr(script, "final", report)
-    monkeypatch.setattr(script, "train_once", briefly(choosing))
+    monkeypatch.setattr(search_quality, "STRATEGIES", {"default": (brief, 2)})
+    monkeypatch.setattr(
+        search_quality, "load", lambda _: (tiny_task, search_seed, ["default", "random"])
+    )
+    monkeypatch.setattr(search_quality, "final", report)
+    monkeypatch.setattr(search_quality, "train_once", briefly(choosing))
     monkeypatch.setattr(pdnas.pipeline, "train_once", briefly(choosing))
-    script.work(arguments())
+    search_quality.work(arguments())
 
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["row"] for one in records] == ["default", "random"]

@@ -1,6 +1,6 @@
 """The benchmark of the search's epoch compares like with like; how fast it is, is not tested."""
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -21,13 +21,8 @@ ROWS = ["default", "straight-through", "paper"]
 
 
 @pytest.fixture(scope="module")
-def search_step() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("search_step", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def search_step(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("benchmarks/speed/search_step.py")
 
 
 @pytest.fixture

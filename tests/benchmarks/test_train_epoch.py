@@ -1,7 +1,6 @@
 """The benchmark of epochs compares like with like; how fast either is, is not tested."""
 
-import importlib.util
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -19,14 +18,8 @@ PAPER = SPACES["paper"]
 
 
 @pytest.fixture(scope="module")
-def train_epoch() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("train_epoch", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["train_epoch"] = module  # where PyG looks for the source of a layer
-    spec.loader.exec_module(module)
-    return module
+def train_epoch(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("benchmarks/speed/train_epoch.py")
 
 
 def network_of(attention: str, aggregation: str) -> Architecture:

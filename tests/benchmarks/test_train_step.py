@@ -1,6 +1,6 @@
 """The speed benchmark compares like with like; how fast either is, is not tested."""
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -16,13 +16,8 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "speed" / "train_step.py"
 
 
 @pytest.fixture(scope="module")
-def train_step() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("train_step", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def train_step(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("benchmarks/speed/train_step.py")
 
 
 def size(network: torch.nn.Module) -> int:

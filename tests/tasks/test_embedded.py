@@ -1,8 +1,8 @@
-import importlib.util
 import pickle
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -23,13 +23,8 @@ PUBLIC = "414c5ff1d0124028353ad7530e747293f9b65a34c5a283494023d2ee98eb7a2f"
 
 
 @pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("build_citeseer", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tool(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("tools/build_citeseer.py")
 
 
 def pairs(graph: Graph) -> set[tuple[int, int]]:

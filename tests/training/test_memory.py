@@ -2,11 +2,12 @@
 
 import ctypes
 import gc
-import importlib.util
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -34,7 +35,6 @@ from pdnas.training.memory import (
     settle,
 )
 
-SCALE = Path(__file__).parents[2] / "benchmarks" / "scale.py"
 CPU = torch.device("cpu")
 CLEAR = Path("/proc/self/clear_refs")
 TOLERANCE = (0.75, 2.0)
@@ -44,16 +44,9 @@ GIB = 2**30
 
 
 @pytest.fixture(scope="module")
-def planted() -> Any:
+def planted(script: Callable[[str], ModuleType]) -> Any:
     """The graphs of the benchmark."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCALE.parent)
-        spec = importlib.util.spec_from_file_location("scale", SCALE)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return module.planted
+    return script("benchmarks/scale.py").planted
 
 
 def status(name: str) -> int:
