@@ -96,7 +96,7 @@ class SharedWeights:
             dropout=recipe.dropout,
             attention_dropout=recipe.attention_dropout,
         ).to(problem.device)
-        self._lender = wrapped(Lender(self.supernet))
+        self._lender = wrapped(Lender(self.supernet), in_parts=True)
         self.optimizer = torch.optim.Adam(
             self.supernet.parameters(), lr=lr, weight_decay=recipe.weight_decay, fused=True
         )

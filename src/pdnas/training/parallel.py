@@ -7,7 +7,6 @@ on is what rank 0 says. Without torchrun there is one rank, and nothing here doe
 
 import hashlib
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -249,13 +248,13 @@ def dealt(items: Iterable[T]) -> Iterator[tuple[T, bool]]:
         yield mine, counts
 
 
-def wrapped(network: nn.Module) -> nn.Module:
+def wrapped(network: nn.Module, *, in_parts: bool = False) -> nn.Module:
     """A network whose gradients are the mean of all ranks'; with a single one it is as it is.
 
-    Weights that no rank used have no gradient.
+    Args:
+        network: The same on all ranks; weights are rank 0's from now on.
+        in_parts: Whether a step may leave some weights out; those have no gradient then.
     """
     if world() == 1:
         return network
-    # It would rather not look for unused weights where all are used, but nobody knows before.
-    warnings.filterwarnings("ignore", message=".*find_unused_parameters=True was specified.*")
-    return DistributedDataParallel(network, find_unused_parameters=True)
+    return DistributedDataParallel(network, find_unused_parameters=in_parts)
