@@ -1,4 +1,4 @@
-"""Two processes on a CPU come to what one comes to with the same batches, and never wait in vain."""
+"""Two processes on a CPU come to what one comes to with the same batches, and never hang."""
 
 import os
 import pickle
@@ -126,7 +126,7 @@ def stepped_on_clusters() -> dict[str, Any]:
     return {"weights": dict(network.state_dict()), "seen": seen, "loss": value}
 
 
-def sampled() -> list[tuple[list[int], tuple[float, float]]]:
+def sampled() -> list[tuple[list[int], tuple[float, ...]]]:
     """The nodes that count in each batch of neighbors, and its share."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch_geometric.typing.WITH_TORCH_SPARSE", True)
@@ -384,7 +384,7 @@ def test_a_step_on_clusters_is_that_of_all_that_the_ranks_see(both: list[dict[st
             values.append((each, inside.sum()))
         value = sum(each for each, _ in values) / sum(count for _, count in values)
         assert isinstance(value, Tensor)
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         optimizer.step()
         losses.append(value.detach())
     assert sorted(counted) == task.split.train.tolist(), "each label once"

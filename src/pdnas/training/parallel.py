@@ -131,8 +131,8 @@ def say_once(sentence: str, say: Callable[[str], None]) -> None:
         sentence: Why.
         say: Says it.
     """
-    if launched() == 1:
-        say(sentence)
+    if any(name not in os.environ for name in ("WORLD_SIZE", *NEEDED)):
+        say(sentence)  # nobody else is there
     elif os.environ["RANK"] == "0":
         say(sentence)
         _meeting_place().set(FAILED, sentence)
