@@ -39,6 +39,10 @@ class DeviceError(PdnasError):
     """A device that this machine does not have."""
 
 
+class ParallelError(PdnasError):
+    """Processes that cannot work together, or no longer."""
+
+
 def first_complaint(error: ValidationError) -> str:
     """The first problem that pydantic found, as the end of a sentence: ``blocks.0.heads: ...``."""
     problem = error.errors(include_url=False)[0]

@@ -52,6 +52,7 @@ from pdnas.training.batching import Batches
 from pdnas.training.device import find_device
 from pdnas.training.epochs import WORTHWHILE, evaluate
 from pdnas.training.fit import DIGITS, Epoch, Fit, read_test
+from pdnas.training.parallel import agreed, by_first, is_first, world
 from pdnas.training.seeds import Training, sum_up, train_once
 
 SEARCH_SHARE, CANDIDATE_SHARE, TUNE_SHARE = 0.45, 0.75, 0.9
@@ -94,7 +95,8 @@ def search(
         task: What the network is for.
         job: What to do; by default a job of the other settings.
         device: Where.
-        run: Where to write everything, and where to go on if something is there.
+        run: Where to write everything, and where to go on if something is there. Of several
+            ranks the first alone has one.
         watcher: Told of what happens.
         tuner: Tunes the recipe where the job asks for it, see :mod:`pdnas.tuning`.
         started: When the budget began to run, by ``time.monotonic``; by default now.
@@ -143,6 +145,11 @@ class Pipeline:
                 f"The job asks for {job.tune} trials of a tuning, but there is no tuner; call "
                 "pdnas.search, or give tuner=pdnas.tuning.RecipeTuner(...)."
             )
+        if job.tune and world() > 1:
+            raise SearchError(
+                f"The job asks for {job.tune} trials of a tuning, which several processes cannot "
+                "share; leave --tune out, and tune what was found with pdnas tune --workers."
+            )
         self.task, self.watcher = task, watcher
         self._tuner = tuner
         self._run = run
@@ -156,8 +163,9 @@ class Pipeline:
 
     def _settled(self, job: Job) -> Job:
         """The job with what a step sees decided: as the run says, or now."""
-        if job.recipe.is_decided:
-            return job
+        return job if job.recipe.is_decided else by_first(lambda: self._decided(job))
+
+    def _decided(self, job: Job) -> Job:
         if self._run is not None and self._run.has(PIPELINE):
             known = self._run.read_record(PIPELINE, Progress).job_recipe
             if known is not None:
@@ -173,6 +181,8 @@ class Pipeline:
             self._train_chosen()
             self._train_controls()
         except KeyboardInterrupt:
+            if not is_first():
+                raise
             self._note_time()
             self._write_result(self._result("interrupt"))
             raise
@@ -210,32 +220,39 @@ class Pipeline:
 
     def _begin(self) -> Progress:
         """What is recorded in the run, or a new plan."""
-        fingerprint = self.task.split.sha256
-        if self._run is not None and self._run.has(PIPELINE):
-            progress = self._run.read_record(PIPELINE, Progress)
-            if progress.split != fingerprint:
-                raise RunError(
-                    f"The run '{self._run.path}' was begun on another split: its data have "
-                    "changed; start a new run."
-                )
-            if progress.weights is not None:
-                self._kept[progress.weights] = self._run.read_weights(FOLDER / progress.weights)
-            if len(progress.cells) == len(self._problems):
-                self._run.cut_history(progress.history_bytes)
+        recorded = by_first(self._recorded)
+        if recorded is not None:
+            progress, self._kept = recorded
             self._started = time.monotonic() - progress.seconds
             return progress
         plan = self._plan()
-        progress = Progress(split=fingerprint, plan=plan, job_recipe=self.job.recipe)
+        progress = Progress(split=self.task.split.sha256, plan=plan, job_recipe=self.job.recipe)
         if self._run is not None:
             self._run.cut_history(0)
             self._run.write_json(PIPELINE, progress)
         self.watcher.planned(plan, self._problems)
         return progress
 
+    def _recorded(self) -> tuple[Progress, dict[str, dict[str, Tensor]]] | None:
+        """How far the run has come, and the weights that it keeps; none: it is a new one."""
+        if self._run is None or not self._run.has(PIPELINE):
+            return None
+        progress, kept = self._run.read_record(PIPELINE, Progress), {}
+        if progress.split != self.task.split.sha256:
+            raise RunError(
+                f"The run '{self._run.path}' was begun on another split: its data have "
+                "changed; start a new run."
+            )
+        if progress.weights is not None:
+            kept[progress.weights] = self._run.read_weights(FOLDER / progress.weights)
+        if len(progress.cells) == len(self._problems):
+            self._run.cut_history(progress.history_bytes)
+        return progress, kept
+
     def _plan(self) -> Plan:
         """Estimate the costs from a few steps, and fit the search to the budget."""
         job, strategy = self.job, self.job.strategy
-        costs = [_measure(problem, job) for problem in self._problems]
+        costs = agreed([_measure(problem, job) for problem in self._problems])
         step = sum(search for search, _ in costs)
         training = statistics.fmean(training for _, training in costs)
         whole_training = training * job.recipe.epochs
@@ -248,10 +265,11 @@ class Pipeline:
         final = whole_training * job.seeds * (1 + len(job.controls)) * (1 + job.recipe.teachers)
         refines = True
         if job.budget_seconds is not None:
-            left = job.budget_seconds - self._elapsed() - reserve(training)
+            elapsed = agreed(self._elapsed())
+            left = job.budget_seconds - elapsed - reserve(training)
             # A search that trains what it tries has epochs enough in a part of one training.
             some = training * len(costs) if strategy.trained_epochs else step
-            least = FEWEST * (some + training) + self._elapsed() + reserve(training)
+            least = FEWEST * (some + training) + elapsed + reserve(training)
             if left < FEWEST * (some + training):
                 raise SearchError(
                     f"The budget of {job.budget_seconds:g} seconds is too small for this job; the "
@@ -296,8 +314,10 @@ class Pipeline:
         return self.job.budget_seconds - reserve(self.progress.plan.epoch_seconds)
 
     def _is_late(self, share: float) -> bool:
-        """Whether a part of the budget is spent; never without a budget."""
-        return self._elapsed() > share * self._usable
+        """Whether a part of the budget is spent, by the first rank's clock; never without one."""
+        if self.job.budget_seconds is None:
+            return False
+        return agreed(self._elapsed() > share * self._usable)
 
     def _training_seconds(self, now: float = 0.0, epochs: int = 0) -> float | None:
         """What a whole training of a candidate takes, as far as is known; none: not yet.
@@ -399,7 +419,7 @@ class Pipeline:
                     cost = saved - now
             found = time.monotonic()
             self.watcher.rating(search)
-            candidates = search.candidates(is_late)
+            candidates = agreed(search.candidates(is_late))
             if self.progress.plan.refines:
                 candidates = search.refine(candidates, is_late)
             cell = Cell(
@@ -429,21 +449,27 @@ class Pipeline:
 
     def _restore(self, search: Search, number: int) -> float:
         """Go on from the latest whole checkpoint; the seconds that the search had taken then."""
-        if self._run is None:
+        state = by_first(lambda: self._saved(number))
+        if state is None:
             return 0.0
-        length, seconds = self.progress.history_bytes, 0.0
+        tensors, mark = state
+        search.restore(tensors)
+        self._started = time.monotonic() - max(self._elapsed(), mark.elapsed)
+        return mark.seconds
+
+    def _saved(self, number: int) -> tuple[dict[str, Tensor], Mark] | None:
+        """The latest whole checkpoint of a search, if there is one; the history is cut to it."""
+        if self._run is None:
+            return None
         for state in self._run.read_states(SEARCH_STATE, Mark):
             if isinstance(state, str):
                 self.watcher.noted(state)
                 continue
-            tensors, mark = state
-            if mark.cell == number:
-                search.restore(tensors)
-                length, seconds = mark.history_bytes, mark.seconds
-                self._started = time.monotonic() - max(self._elapsed(), mark.elapsed)
-                break
-        self._run.cut_history(length)
-        return seconds
+            if state[1].cell == number:
+                self._run.cut_history(state[1].history_bytes)
+                return state
+        self._run.cut_history(self.progress.history_bytes)
+        return None
 
     def _try_candidates(self) -> None:
         """Train the candidates briefly, each only for as long as it keeps up with the others.

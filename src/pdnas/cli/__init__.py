@@ -33,6 +33,9 @@ COMMANDS = {
 }
 """Each command and its line of help; ``pdnas.cli.NAME`` holds it as ``Command``."""
 
+TOGETHER = ("search", "train", "resume")
+"""The commands that several processes can share, started by torchrun."""
+
 
 STARTED: ContextVar[float] = ContextVar("started")
 """When the command began, by ``time.monotonic``: budgets count from here."""
@@ -53,10 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _dispatch(arguments)
         sys.stdout.flush()
     except PdnasError as error:
-        print(f"pdnas: {' '.join(str(error).split())}", file=sys.stderr)
+        _complain(" ".join(str(error).split()))
         return 2
-    except KeyboardInterrupt:
-        print("pdnas: stopped.", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        if not _is_helper():
+            print(f"pdnas: {str(stop) or 'stopped.'}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader of our output is gone; say nothing more, not even at exit.
@@ -74,8 +78,49 @@ def _dispatch(arguments: Sequence[str]) -> int:
         return 0
     if arguments[0] not in COMMANDS:
         raise unknown("command", arguments[0], COMMANDS)
+    if _is_started_together():
+        _check_together(arguments[0])
     code: int = _parse(arguments[0], arguments[1:]).run()
     return code
+
+
+def _is_started_together() -> bool:
+    """Whether torchrun started several processes; torch, which tells, takes a while to import."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+def _is_helper() -> bool:
+    """Whether this is one of several processes, and not the first."""
+    return _is_started_together() and os.environ.get("RANK", "0") != "0"
+
+
+def _complain(sentence: str) -> None:
+    """Say what is wrong; of several processes one does."""
+
+    def say(sentence: str) -> None:
+        print(f"pdnas: {sentence}", file=sys.stderr, flush=True)
+
+    if not _is_started_together():
+        say(sentence)
+        return
+    from pdnas.training.parallel import say_once
+
+    say_once(sentence, say)
+
+
+def _check_together(command: str) -> None:
+    """Refuse what several processes cannot share."""
+    from pdnas.training.parallel import launched
+
+    if launched() == 1 or command in TOGETHER:
+        return
+    remedy = "start it without torchrun"
+    if command in ("tune", "compare", "reproduce"):
+        remedy += ", and give --workers, which shares out whole trainings"
+    raise PdnasError(
+        f"pdnas {command} was started by torchrun, but several processes can only share "
+        f"{', '.join(TOGETHER[:-1])} and {TOGETHER[-1]}; {remedy}."
+    )
 
 
 def _usage() -> str:

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +19,7 @@ from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.load import DATA_ROOT
 from pdnas.tasks.source import NAMED
 from pdnas.training import Recipe
+from pdnas.training.parallel import by_first, is_first
 
 
 def by_default(what: str) -> Any:
@@ -202,6 +203,19 @@ class OutputFlags:
         run.write_json(SETTINGS, settings)
         run.write_json(ENVIRONMENT, environment(device, threads))
         return run
+
+    @property
+    def here(self) -> "OutputFlags":
+        """What this process says: of several the first alone speaks."""
+        return self if is_first() else OutputFlags(quiet=True)
+
+
+@contextmanager
+def kept(run: RunDirectory) -> Iterator[RunDirectory | None]:
+    """The run for who writes it, the first process, with all others kept out meanwhile."""
+    with ExitStack() as stack:
+        by_first(lambda: stack.enter_context(run.alone()))
+        yield run if is_first() else None
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """``pdnas search``: from a graph to a trained network."""
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 import tyro
 
 from pdnas.architecture import Architecture
@@ -19,6 +19,7 @@ from pdnas.cli.flags import (
     changes_of,
     enough_memory,
     given,
+    kept,
     tell,
 )
 from pdnas.cli.live import SearchProgress
@@ -41,7 +42,8 @@ from pdnas.search.rated import Rated
 from pdnas.space import SPACES, find_space
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe
-from pdnas.training.device import find_device
+from pdnas.training.batching import check_shared
+from pdnas.training.parallel import by_first, group, is_first
 
 RecipeChanges: Any = changes_of([Recipe], "recipe", without=["epochs"])
 StrategyChanges: Any = changes_of(
@@ -192,17 +194,29 @@ def execute(
 ) -> int:
     """Do what the settings say, in a new run or going on with one, and show the result."""
     settings.device.apply()
-    device = find_device(settings.device.device)
+    with group(settings.device.device) as device:
+        return _execute(settings, task, output.here, run, device)
+
+
+def _execute(
+    settings: SearchSettings,
+    task: GraphTask,
+    output: OutputFlags,
+    run: RunDirectory | None,
+    device: torch.device,
+) -> int:
     is_new = run is None
     if run is None:
-        job = settle_job(settings.job, task, device=device, tell=tell)
-        settings = settings.model_copy(update={"job": job})
+        job = by_first(lambda: settle_job(settings.job, task, device=device, tell=tell))
+        check_shared(job.recipe, task)
+        settled = settings.model_copy(update={"job": job})
         label = f"search-{Path(task.name).stem}"
-        run = output.new_run(label, settings, device, settings.device.threads)
+        run = by_first(lambda: output.new_run(label, settled, device, settings.device.threads))
+        settings = settled
     what = f"A search with hidden size {max(settings.job.hidden)}"
     try:
         with (
-            run.alone(),
+            kept(run) as own,
             enough_memory(what, device),
             SearchProgress(settings.job, quiet=output.quiet, note=task.source.note) as progress,
         ):
@@ -210,22 +224,21 @@ def execute(
                 task,
                 settings.job,
                 device=device,
-                run=run,
-                watcher=progress,
+                run=own,
+                watcher=progress if is_first() else None,
                 tuner=_tuner(settings.job, run),
                 started=STARTED.get(),
             )
     except PdnasError:
-        if is_new and not run.has(PIPELINE):
+        if is_new and is_first() and not run.has(PIPELINE):
             run.discard()
         raise
     except KeyboardInterrupt:
-        kept = ""
+        best = ""
         if run.has(RESULT):
-            best = run.read_record(RESULT, Result)
-            kept = f" The best network so far is kept there: validation {best.val} %."
-        print(f"pdnas: stopped; go on with: pdnas resume {run.path}.{kept}", file=sys.stderr)
-        return 130
+            val = run.read_record(RESULT, Result).val
+            best = f" The best network so far is kept there: validation {val} %."
+        raise KeyboardInterrupt(f"stopped; go on with: pdnas resume {run.path}.{best}") from None
     if output.json:
         print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
     elif not output.quiet:

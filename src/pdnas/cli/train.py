@@ -1,11 +1,11 @@
 """``pdnas train``: one architecture, trained over seeds."""
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import torch
 import tyro
 
 from pdnas.architecture import check_hidden
@@ -19,6 +19,7 @@ from pdnas.cli.flags import (
     by_default,
     enough_memory,
     given,
+    kept,
     tell,
 )
 from pdnas.compare.work import read_attempt
@@ -36,8 +37,9 @@ from pdnas.runs import (
 )
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe, train
-from pdnas.training.device import find_device
+from pdnas.training.batching import check_shared
 from pdnas.training.memory import load_of, settle
+from pdnas.training.parallel import by_first, group
 from pdnas.training.seeds import check_seeds
 
 HIDDEN = 64
@@ -142,22 +144,34 @@ def execute(
 ) -> int:
     """Do what the settings say, in a new run or going on with one, and show the result."""
     settings.device.apply()
-    device = find_device(settings.device.device)
+    with group(settings.device.device) as device:
+        return _execute(settings, task, output.here, run, device)
+
+
+def _execute(
+    settings: TrainSettings,
+    task: GraphTask,
+    output: OutputFlags,
+    run: RunDirectory | None,
+    device: torch.device,
+) -> int:
     check_hidden(settings.hidden)
     splits = settings.task.chosen_splits()
     for seed in splits:
         task.with_split(task.split.name, seed)  # refuses one that is not there before any writing
     if run is None:
         load = load_of(settings.architecture, task, settings.hidden, settings.recipe, device)
-        recipe = settle(settings.recipe, task, load, device=device, tell=tell)
-        settings = settings.model_copy(update={"recipe": recipe})
+        recipe = by_first(lambda: settle(settings.recipe, task, load, device=device, tell=tell))
+        check_shared(recipe, task)
+        settled = settings.model_copy(update={"recipe": recipe})
         label = f"train-{settings.name}-{Path(task.name).stem}"
-        run = output.new_run(label, settings, device, settings.device.threads)
+        run = by_first(lambda: output.new_run(label, settled, device, settings.device.threads))
+        settings = settled
     count = len(settings.seeds) * max(1, len(splits))
     what = f"A network of hidden size {settings.hidden}"
     try:
         with (
-            run.alone(),
+            kept(run) as own,
             enough_memory(what, device),
             TrainingProgress(
                 count, settings.recipe.epochs, quiet=output.quiet, note=task.source.note
@@ -171,12 +185,11 @@ def execute(
                 seeds=settings.seeds,
                 split_seeds=splits,
                 device=device,
-                run=run,
+                run=own,
                 on_epoch=progress.show,
             )
     except KeyboardInterrupt:
-        print(f"pdnas: stopped; go on with: pdnas resume {run.path}", file=sys.stderr)
-        return 130
+        raise KeyboardInterrupt(f"stopped; go on with: pdnas resume {run.path}") from None
     if not output.quiet and not output.json:
         show(settings.name, result, run.path)
     if output.json:

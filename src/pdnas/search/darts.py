@@ -41,6 +41,7 @@ from pdnas.supernet import Controller, MixedNetwork, Router, candidate_mask
 from pdnas.supernet.relaxation import mean_entropy
 from pdnas.training.batching import Batch
 from pdnas.training.fit import DIGITS
+from pdnas.training.parallel import agreed
 
 BETAS = (0.5, 0.999)
 """Of Adam on the logits, as in the paper."""
@@ -134,7 +135,7 @@ class DartsSearch(Search):
         loss = self.shared.step(
             self.mixture, self.epoch, op_probs=op_probs.to(device), gates=gates.to(device)
         )
-        figures = torch.stack([loss, *judged]).tolist()
+        figures = agreed(torch.stack([loss, *judged]).tolist())
         if not math.isfinite(sum(figures)):
             raise SearchError(
                 f"The loss is no longer finite at epoch {self.epoch} of the search; lower "

@@ -51,6 +51,7 @@ from pdnas.supernet.relaxation import (
 from pdnas.supernet.router import Gating
 from pdnas.training.batching import Batch
 from pdnas.training.fit import DIGITS
+from pdnas.training.parallel import agreed
 
 Estimator = Literal["scaled", "straight-through", "additive"]
 
@@ -224,7 +225,7 @@ class PdnasSearch(Search):
             self._uniform if warming else op_probs, heat, self.controller.mask, self._generator
         )
         gates = self.router(heat, self._generator, fair=warming)
-        op_index, architecture = self._choose(noisy, gates)
+        op_index, architecture = agreed(self._choose(noisy, gates))
         network = self._lend(architecture)
 
         soft = gates.detach().to(self.problem.device) if settings.gating == "soft" else None
@@ -237,7 +238,7 @@ class PdnasSearch(Search):
             chosen = noisy.gather(-1, op_index.unsqueeze(-1)).squeeze(-1)  # P[Index], [L, K]
             judged = self._step_architecture(network, chosen, gates)
 
-        figures = torch.stack([train_loss, *judged]).tolist()
+        figures = agreed(torch.stack([train_loss, *judged]).tolist())
         if not math.isfinite(sum(figures)):
             raise SearchError(
                 f"The loss is no longer finite at epoch {self.epoch} of the search; lower "

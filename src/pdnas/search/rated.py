@@ -25,6 +25,7 @@ from pdnas.search.base import (
 from pdnas.search.problem import Problem
 from pdnas.search.rating import Rater, SharedRater, TrainingRater
 from pdnas.search.shared import once, ranked
+from pdnas.training.parallel import agreed
 
 SHARED_EPOCHS = 400
 """Epochs of a search whose architectures share weights, where nothing else is said: weights that
@@ -121,7 +122,7 @@ class RatedSearch(Search):
         return {}
 
     def step(self, stop: Callable[[], bool] = never) -> SearchEpoch:
-        architecture = self.problem.space.plain(self.propose())
+        architecture = agreed(self.problem.space.plain(self.propose()))
         rating = self.rater.rate(architecture, self.epoch, stop)
         rated = Candidate(architecture=architecture, val=rating.val, loss=rating.val_loss)
         details = {"choices": list(self.problem.choices(architecture)), **self.learn(rated)}

@@ -15,6 +15,7 @@ from pdnas.search.base import above, below
 from pdnas.search.problem import Problem
 from pdnas.search.shared import HOPELESS, SharedWeights
 from pdnas.training.fit import DIGITS, Epoch, seeded
+from pdnas.training.parallel import agreed
 from pdnas.training.seeds import train_once
 
 SEED = 2**40
@@ -89,7 +90,7 @@ class SharedRater(Rater):
     def rate(self, architecture: Architecture, epoch: int, stop: Callable[[], bool]) -> Rating:  # noqa: ARG002
         network = self.shared.network(architecture)
         train_loss = self.shared.step(network, epoch)
-        figures = torch.stack([train_loss, *self.shared.judge(network)]).tolist()
+        figures = agreed(torch.stack([train_loss, *self.shared.judge(network)]).tolist())
         if not math.isfinite(sum(figures)):
             raise SearchError(
                 f"The loss is no longer finite at epoch {epoch} of the search; lower --weight-lr, "

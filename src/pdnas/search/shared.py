@@ -16,6 +16,7 @@ from pdnas.training.batching import Batch, Batches
 from pdnas.training.epochs import evaluate, train_epoch, training_loss
 from pdnas.training.fit import DIGITS
 from pdnas.training.metrics import loss, score
+from pdnas.training.parallel import agreed, mean, summed, totals, world, wrapped
 
 SETTLED = 0.05
 """Entropy of probabilities that leave one architecture only."""
@@ -39,6 +40,42 @@ class Judged(NamedTuple):
     val: Tensor
 
 
+class Lender(nn.Module):
+    """A supernet as one module, which calls the network of a path: gradients of all are in sight.
+
+    Args:
+        supernet: Whose weights the networks have.
+    """
+
+    def __init__(self, supernet: Supernet) -> None:
+        super().__init__()
+        self.supernet = supernet
+
+    def forward(self, network: nn.Module, *features: Any, **inputs: Any) -> Tensor:
+        """Logits of every node by a network with weights of the supernet."""
+        logits: Tensor = network(*features, **inputs)
+        return logits
+
+
+class Lent(nn.Module):
+    """A network of a path whose gradients are the mean of all ranks'.
+
+    Args:
+        network: With weights of the supernet.
+        lender: Which has all of them, and averages their gradients.
+    """
+
+    def __init__(self, network: nn.Module, lender: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self._lender = (lender,)  # no part of this one
+
+    def forward(self, *features: Any, **inputs: Any) -> Tensor:
+        """Logits of every node."""
+        logits: Tensor = self._lender[0](self.network, *features, **inputs)
+        return logits
+
+
 class SharedWeights:
     """A supernet, its optimizer, and the data that both see.
 
@@ -59,6 +96,7 @@ class SharedWeights:
             dropout=recipe.dropout,
             attention_dropout=recipe.attention_dropout,
         ).to(problem.device)
+        self._lender = wrapped(Lender(self.supernet), in_parts=True)
         self.optimizer = torch.optim.Adam(
             self.supernet.parameters(), lr=lr, weight_decay=recipe.weight_decay, fused=True
         )
@@ -70,6 +108,10 @@ class SharedWeights:
         """The network of an architecture, which learns and forgets with all others."""
         return self.supernet.network(architecture)
 
+    def _learner(self, network: nn.Module) -> nn.Module:
+        """A network to be trained: as it is, or together with other ranks."""
+        return network if world() == 1 else Lent(network, self._lender)
+
     def step(self, network: nn.Module, epoch: int, **inputs: Any) -> Tensor:
         """One pass over the training part; the mean loss, still on the device.
 
@@ -80,15 +122,15 @@ class SharedWeights:
         """
         task, recipe, losses = self.problem.task, self.problem.recipe, []
         consistency = recipe.consistency_at(epoch)
-        network.train()
+        learner = self._learner(network).train()
         for batch in self.train.shuffled():
-            value = training_loss(network, batch, task, recipe, consistency, **inputs)
+            value = training_loss(learner, batch, task, recipe, consistency, **inputs)
             value.backward()
             self.optimizer.step()
             for weight in network.parameters():
                 weight.grad = None
             losses.append(value.detach())
-        return torch.stack(losses).mean()
+        return mean(torch.stack(losses).mean())
 
     def judge(self, network: nn.Module, **inputs: Any) -> Judged:
         """What validation says of a network."""
@@ -101,6 +143,7 @@ class SharedWeights:
 
         Dropout is off, and the weights get no gradient. Where a step does not see the whole graph
         the gradient is that of such steps, and validation looks at the whole graph afterwards.
+        Ranks share these steps; where there are none each does all of it.
 
         Args:
             network: With weights of the supernet.
@@ -114,6 +157,8 @@ class SharedWeights:
         network.requires_grad_(False)  # what only the weights' gradients need is not kept
         is_cut = self.problem.task.split.unit == "node" and not self._steep.is_whole
         for batch in self._steep.shuffled() if is_cut else self.val.in_order():
+            if not batch.share.labels:
+                continue
             logits = batch.select(forward(batch))
             value = loss(logits, batch.y, task.kind) * len(batch.y)
             if value.requires_grad:  # there is something to choose
@@ -133,7 +178,8 @@ class SharedWeights:
         network.requires_grad_(True)
         output, y = torch.cat(outputs), torch.cat(labels)
         judged = Judged(loss(output, y, task.kind), score(output, y, task.kind, task.metric))
-        return [grad / count for grad in grads], judged
+        (everywhere,) = totals([count])
+        return [summed(grad) / everywhere for grad in grads], judged
 
     def likeliest(self, op_probs: Tensor, gate_probs: Tensor) -> Architecture:
         """The likeliest op of every slot and the gates that are likely open, made to fit.
@@ -177,7 +223,7 @@ class SharedWeights:
     def rate(self, architecture: Architecture) -> Candidate:
         """What the shared weights say of an architecture."""
         judged = self.judge(self.network(architecture))
-        value, val = torch.stack(judged).tolist()
+        value, val = agreed(torch.stack(judged).tolist())
         if not math.isfinite(value):
             return Candidate(architecture=architecture, val=0.0, loss=HOPELESS)
         return Candidate(
@@ -199,12 +245,12 @@ class SharedWeights:
         """What a few epochs of training make of the shared weights, which stay as they are."""
         network, task = self.network(architecture), self.problem.task
         shared = {name: weight.clone() for name, weight in network.state_dict().items()}
-        recipe = self.problem.recipe
+        recipe, learner = self.problem.recipe, self._learner(network)
         optimizer = recipe.make_optimizer(network.parameters())
         best = self.rate(architecture)
         try:
             for _ in range(epochs):
-                train_epoch(network, self.train, task, optimizer, recipe, recipe.consistency)
+                train_epoch(learner, self.train, task, optimizer, recipe, recipe.consistency)
                 now = self.rate(architecture)
                 best = max(best, now, key=lambda candidate: (candidate.val, -candidate.loss))
         finally:

@@ -1,8 +1,8 @@
 """What one step of a training sees: a whole graph, clusters or neighborhoods, or a few graphs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,9 +13,28 @@ from pdnas.ops.features import Features, SparseFeatures, take_nodes
 from pdnas.tasks import Graph, GraphTask
 from pdnas.training.clusters import clusters
 from pdnas.training.neighbors import Neighborhoods
+from pdnas.training.parallel import dealt, own, permutation, totals, world
 from pdnas.training.recipe import Recipe
 
 Part = Literal["train", "val", "test"]
+
+
+class Share(NamedTuple):
+    r"""What a rank's means are multiplied with, so that the ranks' mean is that of the whole batch.
+
+    For :math:`n_r` things on rank :math:`r` of :math:`R` it is :math:`R\,n_r / \sum_q n_q`.
+
+    Args:
+        labels: For a mean over the nodes that count.
+        nodes: For a mean over all nodes.
+    """
+
+    labels: float = 1.0
+    nodes: float = 1.0
+
+
+ALL = Share()
+"""Where there is one rank."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +47,7 @@ class Batch:
         nodes: Which of them count, or all.
         y: Labels of those that count.
         answers: What teachers say of every node, ``[N, C]``, where there are any.
+        share: How much it is of the batch that all ranks see together.
     """
 
     x: Features
@@ -35,6 +55,7 @@ class Batch:
     nodes: Tensor | None
     y: Tensor
     answers: Tensor | None = None
+    share: Share = ALL
     _repeated: dict[int, "Batch"] = field(default_factory=dict, init=False)
 
     def repeated(self, copies: int) -> "Batch":
@@ -52,6 +73,7 @@ class Batch:
                 nodes,
                 torch.cat([self.y] * copies),
                 None if self.answers is None else torch.cat([self.answers] * copies),
+                self.share,
             )
         return self._repeated[copies]
 
@@ -125,6 +147,7 @@ class Batches:
                 f"--batching is {recipe.way}, but nobody says how large batches are; give "
                 "--batch-nodes."
             )
+        check_shared(recipe, task)
         return cls(
             task,
             part,
@@ -145,15 +168,22 @@ class Batches:
 
     def in_order(self) -> Iterator[Batch]:
         """The batches in the order of the split."""
-        self._ordered = self._ordered or list(self._of(self._index))
+        if self._whole is not None:
+            return iter([self._whole])
+        if not self._ordered:
+            parts = self._index.split(self._size)
+            self._ordered = [self._joined(chosen.tolist()) for chosen in parts]
         return iter(self._ordered)
 
     def shuffled(self) -> Iterator[Batch]:
-        """The batches of one epoch of training; torch's random state decides which graphs meet."""
+        """The batches of one epoch of training; torch's random state decides which graphs meet.
+
+        Of several ranks each sees its share of every batch.
+        """
         if self._whole is None:
-            return self._of(self._index[torch.randperm(self._index.numel())])
+            return self._drawn()
         if self._nodes is None or self.is_whole:
-            return self._of(self._index)
+            return iter([self._whole])
         if self._hops is None:
             return self._meetings(self._whole, self._nodes)
         return self._sampled(self._whole, self._nodes, self._hops)
@@ -162,16 +192,19 @@ class Batches:
         """A batch for every few clusters with a node that counts."""
         counts = torch.zeros(whole.adjacency.num_nodes, dtype=torch.bool, device=whole.y.device)
         counts[whole.nodes] = True
-        for nodes in clusters(whole.adjacency, count).meetings():
-            inside = counts[nodes].nonzero().flatten()
-            if inside.numel():
-                yield Batch(
-                    take_nodes(whole.x, nodes),
-                    whole.adjacency.subgraph(nodes),
-                    inside,
-                    self._graphs[0].y[nodes[inside]],
-                    None if whole.answers is None else whole.answers[nodes],
-                )
+        found = (
+            (nodes, counts[nodes].nonzero().flatten())
+            for nodes in clusters(whole.adjacency, count).meetings()
+        )
+        for (nodes, inside), is_own in dealt(pair for pair in found if pair[1].numel()):
+            batch = Batch(
+                take_nodes(whole.x, nodes),
+                whole.adjacency.subgraph(nodes),
+                inside,
+                self._graphs[0].y[nodes[inside]],
+                None if whole.answers is None else whole.answers[nodes],
+            )
+            yield _shared(batch, is_own)
 
     def _sampled(self, whole: Batch, size: int, hops: int) -> Iterator[Batch]:
         """A batch for every few nodes that count, which come first in it."""
@@ -179,25 +212,59 @@ class Batches:
             self._neighborhoods = Neighborhoods(
                 whole.adjacency, self._index, size=size, hops=hops, fan_out=self._fan_out
             )
-        for nodes, count, adjacency in self._neighborhoods:
-            yield Batch(
+        for nodes, count, adjacency, is_own in self._neighborhoods:
+            batch = Batch(
                 take_nodes(whole.x, nodes),
                 adjacency,
                 torch.arange(count, device=nodes.device),
                 self._graphs[0].y[nodes[:count]],
                 None if whole.answers is None else whole.answers[nodes],
             )
+            yield _shared(batch, is_own)
 
-    def _of(self, order: Tensor) -> Iterator[Batch]:
-        if self._whole is not None:
-            yield self._whole
-            return
-        for chosen in torch.split(order, self._size):
-            numbers = [int(number) for number in chosen]
-            said = None
-            if self._answers is not None:
-                said = torch.cat([self._answers[number] for number in numbers])
-            yield _join([self._graphs[number] for number in numbers], said)
+    def _drawn(self) -> Iterator[Batch]:
+        """A batch for every few graphs."""
+        for chosen in self._index[permutation(self._index.numel())].split(self._size):
+            numbers, is_own = own(chosen.tolist())
+            yield _shared(self._joined(numbers), is_own)
+
+    def _joined(self, numbers: Sequence[int]) -> Batch:
+        """A batch of some of the graphs."""
+        said = None
+        if self._answers is not None:
+            said = torch.cat([self._answers[number] for number in numbers])
+        return _join([self._graphs[number] for number in numbers], said)
+
+
+def check_shared(recipe: Recipe, task: GraphTask) -> None:
+    """Refuse several processes where each step sees all of the only graph.
+
+    Args:
+        recipe: Which says what a step sees.
+        task: On what.
+    """
+    if world() == 1 or task.split.unit == "graph" or recipe.way == "neighbors":
+        return
+    if recipe.batch_nodes is None or recipe.batch_nodes >= task.graphs[0].num_nodes:
+        raise RecipeError(
+            f"{world()} processes were started, but every step sees the whole of the only graph, "
+            "so that there is nothing to share; give --batching clusters or a smaller "
+            "--batch-nodes, or start one process."
+        )
+
+
+def _shared(batch: Batch, is_own: bool) -> Batch:
+    """A batch that knows how much it is of what all ranks see.
+
+    Args:
+        batch: Of this rank.
+        is_own: Whether it counts; otherwise it was taken for want of another.
+    """
+    if world() == 1:
+        return batch
+    counts = [is_own * len(batch.y), is_own * batch.adjacency.num_nodes]
+    shares = (world() * mine / all_ for mine, all_ in zip(counts, totals(counts), strict=True))
+    return replace(batch, share=Share(*shares))
 
 
 def _join(graphs: list[Graph], answers: Tensor | None) -> Batch:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from pdnas.ops.adjacency import Adjacency
+from pdnas.training.parallel import by_first, permutation
 
 JOINED = 8
 """Clusters that meet in a step: the more, the fewer edges are lost and the more steps differ."""
@@ -39,7 +40,7 @@ class Clusters:
         The nodes are sorted.
         """
         parts = self.nodes.split(self.sizes)
-        for together in torch.randperm(len(parts)).split(JOINED):
+        for together in permutation(len(parts)).split(JOINED):
             yield torch.cat([parts[number] for number in together.tolist()]).sort().values
 
 
@@ -60,7 +61,8 @@ def clusters(graph: Adjacency, batch_nodes: int) -> Clusters:
     if batch_nodes not in known:
         steps = math.ceil(graph.num_nodes / batch_nodes)
         count = min(steps * JOINED if steps > 1 else 1, graph.num_nodes)
-        known[batch_nodes] = _of_members(_cut(graph, count), count, graph.first_edges.device)
+        members = by_first(lambda: _cut(graph, count))
+        known[batch_nodes] = _of_members(members, count, graph.first_edges.device)
     return known[batch_nodes]
 
 

@@ -13,6 +13,7 @@ from pdnas.tasks import GraphTask
 from pdnas.training.batching import Batch, Batches
 from pdnas.training.consistency import consistency_loss, drop_nodes
 from pdnas.training.metrics import loss, score
+from pdnas.training.parallel import mean, world, wrapped
 from pdnas.training.recipe import Recipe
 from pdnas.training.teaching import teaching_loss
 
@@ -46,6 +47,7 @@ class Epochs:
         answers: Sequence[Tensor] | None = None,
     ) -> None:
         self._network, self._task, self._recipe = network, task, recipe
+        self._learner = wrapped(network)
         self._optimizer = optimizer
         self._train = Batches.by(recipe, task, "train", hops=hops(network), answers=answers)
         self._val = Batches(task, "val")
@@ -59,7 +61,7 @@ class Epochs:
     def _do(self, consistency: float | Tensor) -> Tensor:
         network, task = self._network, self._task
         train_loss = train_epoch(
-            network, self._train, task, self._optimizer, self._recipe, consistency
+            self._learner, self._train, task, self._optimizer, self._recipe, consistency
         )
         val_loss, metric = evaluate(network, self._val, task)
         return torch.stack([train_loss, val_loss, metric])
@@ -117,6 +119,7 @@ def make_epochs(
     graph = task.graphs[0]
     is_recordable = (
         graph.y.device.type == "cuda"
+        and world() == 1
         and task.split.unit == "node"
         and (task.kind, task.metric) == ("single-label", "accuracy")
         and recipe.epochs >= WORTHWHILE
@@ -179,7 +182,7 @@ def train_epoch(
         value.backward()
         optimizer.step()
         losses.append(value.detach())
-    return torch.stack(losses).mean()
+    return mean(torch.stack(losses).mean())
 
 
 def training_loss(
@@ -192,6 +195,8 @@ def training_loss(
 ) -> Tensor:
     """What a step lowers: the loss on the labels, disagreement of copies and with teachers.
 
+    Each is a mean, of which a rank has its share: the mean over the ranks is that of all they see.
+
     Args:
         network: Called as ``network(x, adjacency, **inputs)``.
         batch: What the step sees.
@@ -203,12 +208,14 @@ def training_loss(
     copies = batch.repeated(recipe.copies)
     x = drop_nodes(copies.x, recipe.node_dropout)
     output = network(x, copies.adjacency, **inputs)
-    value = loss(copies.select(output), copies.y, task.kind)
+    share = copies.share
+    value = share.labels * loss(copies.select(output), copies.y, task.kind)
     if recipe.copies > 1 and recipe.consistency > 0:
         answers = output.unflatten(0, (recipe.copies, -1))  # [S, N, C]
-        value = value + consistency * consistency_loss(answers, task.kind, recipe.sharpening)
+        disagreement = consistency_loss(answers, task.kind, recipe.sharpening)
+        value = value + share.nodes * consistency * disagreement
     if copies.answers is not None:
-        value = value + teaching_loss(output, copies.answers, task.kind)
+        value = value + share.nodes * teaching_loss(output, copies.answers, task.kind)
     return value
 
 

@@ -15,6 +15,7 @@ from pdnas.errors import DivergedError
 from pdnas.tasks import GraphTask
 from pdnas.training.batching import Batches
 from pdnas.training.epochs import evaluate, make_epochs
+from pdnas.training.parallel import agreed
 from pdnas.training.recipe import Recipe
 
 DIGITS = 6
@@ -79,7 +80,7 @@ def fit(
     best: Epoch | None = None
     best_weights: dict[str, Tensor] = {}
     for number in range(recipe.epochs):
-        figures = epochs(number).tolist()  # one transfer for all three
+        figures = agreed(epochs(number).tolist())  # one transfer for all three
         epoch = Epoch(number, *(round(figure, DIGITS) for figure in figures))
         _check(epoch, recipe)
         if best is None or _score(recipe, epoch) > _score(recipe, best):

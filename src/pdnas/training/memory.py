@@ -43,6 +43,7 @@ from pdnas.space import SearchSpace
 from pdnas.tasks import Graph, GraphTask
 from pdnas.training.clusters import has_pymetis
 from pdnas.training.neighbors import check_sampler
+from pdnas.training.parallel import sharers as ranks_sharing
 from pdnas.training.recipe import Recipe
 
 SHARE = 0.8
@@ -265,7 +266,8 @@ def settle(
         return recipe
     if recipe.batch_nodes is None:
         step = _whole_step(task, load, max(recipe.copies, copies), device)
-        settled = _fitted(recipe, task, step, free_bytes(device) // sharers, device, tell)
+        free = free_bytes(device) // (sharers * ranks_sharing(device))
+        settled = _fitted(recipe, task, step, free, device, tell)
     else:
         settled = recipe.changed(batching="clusters")
     is_cut = (settled.batch_nodes or math.inf) < task.graphs[0].num_nodes

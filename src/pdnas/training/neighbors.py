@@ -15,6 +15,7 @@ from torch_geometric.loader import NeighborLoader
 
 from pdnas.errors import RecipeError
 from pdnas.ops.adjacency import Adjacency
+from pdnas.training.parallel import dealt, permutation, world
 
 FAN_OUT = 10
 """Neighbors that each node hears in a block, where nobody says how many."""
@@ -27,11 +28,13 @@ class Neighborhood(NamedTuple):
         nodes: First those to learn from, then those that they hear, ``[M]``.
         size: How many there are of the first kind.
         adjacency: The edges that were sampled, numbered in that order, ``[M, M]``.
+        is_own: Whether it counts on this rank, see :func:`~pdnas.training.parallel.dealt`.
     """
 
     nodes: Tensor
     size: int
     adjacency: Adjacency
+    is_own: bool = True
 
 
 class Neighborhoods:
@@ -50,6 +53,7 @@ class Neighborhoods:
     ) -> None:
         check_sampler()
         self._device = graph.pattern.cols.device
+        self._count, self._size = seeds.numel(), size
         data = Data(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes)
         with warnings.catch_warnings():
             # PyG would rather have pyg-lib; the same is sampled with torch-sparse.
@@ -63,12 +67,20 @@ class Neighborhoods:
             )
 
     def __iter__(self) -> Iterator[Neighborhood]:
-        """Every seed once, in a random order."""
-        for sampled in self._loader:
+        """Every seed once, in a random order; those of one batch of every few on each rank."""
+        for sampled, is_own in self._sampled():
             nodes = sampled.n_id.to(self._device)
             edges = sampled.edge_index.to(self._device)
             adjacency = Adjacency.from_edge_index(edges, nodes.numel())
-            yield Neighborhood(nodes, sampled.batch_size, adjacency)
+            yield Neighborhood(nodes, sampled.batch_size, adjacency, is_own)
+
+    def _sampled(self) -> Iterator[tuple[Data, bool]]:
+        if world() == 1:
+            for sampled in self._loader:
+                yield sampled, True
+            return
+        for chosen, is_own in dealt(permutation(self._count).split(self._size)):
+            yield self._loader(chosen), is_own
 
 
 def check_sampler() -> None:

@@ -30,6 +30,7 @@ from pdnas.tasks import GraphTask, Split
 from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch, Fit, fit, read_test, seeded
 from pdnas.training.memory import load_of, settle
+from pdnas.training.parallel import by_first
 from pdnas.training.recipe import Recipe, find_recipe
 from pdnas.training.teaching import mean_answers, teacher_seeds
 
@@ -97,7 +98,7 @@ def train(
         split_seeds: Which splits of the task's split's name; by default the task's split alone.
         device: Where.
         run: Where to write the history, the result and the weights. Trainings that are recorded
-            there as finished are not repeated.
+            there as finished are not repeated. Of several ranks the first alone has one.
         on_epoch: Told of every epoch.
     """
     recipe = find_recipe(recipe)
@@ -108,7 +109,8 @@ def train(
     task = task.to(device)
     if not recipe.is_decided:
         load = load_of(architecture, task, hidden, recipe, device)
-        recipe = settle(recipe, task, load, device=device, tell=_warn)
+        open_recipe = recipe
+        recipe = by_first(lambda: settle(open_recipe, task, load, device=device, tell=_warn))
     tasks = [task.with_split(task.split.name, seed) for seed in split_seeds] or [task]
     ledger = _Ledger(run, tuple(split_task.split.sha256 for split_task in tasks))
     for number, (split_task, seed) in enumerate(itertools.product(tasks, seeds)):
@@ -269,20 +271,24 @@ class _Ledger:
 
     def __init__(self, run: RunDirectory | None, splits: tuple[str, ...]) -> None:
         self._run, self._splits = run, splits
-        self.trainings: list[Training] = []
-        self.best_weights: dict[str, Tensor] = {}
-        if run is not None and run.has(CHECKPOINT):
-            record = run.read_record(CHECKPOINT, TrainingRecord)
-            if record.splits != splits:
-                raise RunError(
-                    f"The run '{run.path}' was begun on another split: its data have changed; "
-                    "start a new run."
-                )
-            self.trainings = list(record.trainings)
-            self.best_weights = run.read_weights(CHECKPOINT_WEIGHTS)
-            run.cut_history(record.history_bytes)
-        elif run is not None:
-            run.cut_history(0)
+        self.trainings, self.best_weights = by_first(self._recorded)
+
+    def _recorded(self) -> tuple[list[Training], dict[str, Tensor]]:
+        """What the run has already; the history is cut to that."""
+        run = self._run
+        if run is None or not run.has(CHECKPOINT):
+            if run is not None:
+                run.cut_history(0)
+            return [], {}
+        record = run.read_record(CHECKPOINT, TrainingRecord)
+        if record.splits != self._splits:
+            raise RunError(
+                f"The run '{run.path}' was begun on another split: its data have changed; "
+                "start a new run."
+            )
+        weights = run.read_weights(CHECKPOINT_WEIGHTS)
+        run.cut_history(record.history_bytes)
+        return list(record.trainings), weights
 
     def add(self, training: Training, epochs: Sequence[Epoch], weights: dict[str, Tensor]) -> None:
         best = max((other.val for other in self.trainings), default=-math.inf)
