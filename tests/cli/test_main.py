@@ -181,6 +181,21 @@ def test_a_reader_that_is_gone_is_no_failure(
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("command", [["tasks"], ["tasks", "--json"], ["--help"]])
+def test_a_disk_without_space_is_one_sentence(
+    pdnas: Pdnas, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as stream:  # noqa: PTH123
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            done = pdnas(*command)
+        stream.flush()
+    assert done.returncode == 2
+    assert done.stderr == (
+        "pdnas: There is no space left to write to; free some, and go on with pdnas resume.\n"
+    )
+
+
 def test_a_terminal_without_unicode_gets_the_result_too(
     pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

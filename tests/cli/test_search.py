@@ -81,6 +81,7 @@ RECIPE_FLAGS = {
     "--batch-nodes": "9",
     "--neighbors": "3",
     "--schedule": "cosine",
+    "--precision": "tf32",
 }
 RIVAL_FLAGS = {
     "--climb": ("off", "pdnas"),

@@ -63,6 +63,7 @@ RECIPE_FLAGS = {
     "--batch-nodes": "9",
     "--neighbors": "3",
     "--schedule": "cosine",
+    "--precision": "tf32",
 }
 JOB_FLAGS: dict[str, tuple[list[str], Any]] = {
     "--blocks": (["1", "3"], (1, 3)),

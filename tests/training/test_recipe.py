@@ -37,6 +37,7 @@ def test_the_defaults_are_those_of_the_gcn_paper_but_for_patience_and_length() -
         "batch_nodes": None,
         "neighbors": None,
         "schedule": None,
+        "precision": None,
     }
 
 
@@ -189,6 +190,7 @@ recipes = st.builds(
     batching=st.sampled_from([None, "auto", "clusters", "neighbors"]),
     batch_nodes=st.none() | counts,
     schedule=st.sampled_from([None, "constant", "cosine"]),
+    precision=st.sampled_from([None, "single", "tf32"]),
 )
 
 
@@ -207,12 +209,12 @@ def test_a_named_recipe_is_found_again_in_its_file(name: str, tmp_path: Path) ->
 
 def test_a_file_has_a_line_for_every_field(tmp_path: Path) -> None:
     mine = Recipe(lr=1e-05, epochs=3, batching="neighbors", batch_nodes=7, neighbors=5)
-    mine = mine.changed(schedule="cosine")
+    mine = mine.changed(schedule="cosine", precision="tf32")
     mine.save(tmp_path / "mine.toml")
     lines = (tmp_path / "mine.toml").read_text().splitlines()
     assert [line.split(" = ")[0] for line in lines] == list(Recipe.model_fields)
     assert lines[:2] == ['optimizer = "adam"', "lr = 1e-05"]
-    assert lines[-3:] == ["batch_nodes = 7", "neighbors = 5", 'schedule = "cosine"']
+    assert lines[-3:] == ["neighbors = 5", 'schedule = "cosine"', 'precision = "tf32"']
     Recipe().save(tmp_path / "mine.toml")
     assert "batch_nodes" not in (tmp_path / "mine.toml").read_text(), "there is none"
 

@@ -1,6 +1,7 @@
 """The command line: a table of commands, one file each, and what happens when one fails."""
 
 import contextlib
+import errno
 import importlib
 import io
 import itertools
@@ -63,10 +64,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"pdnas: {str(stop) or 'stopped.'}", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of our output is gone; say nothing more, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()  # the reader of our output is gone
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _silence()
+        _complain("There is no space left to write to; free some, and go on with pdnas resume.")
+        return 2
     return code
+
+
+def _silence() -> None:
+    """Print nothing more, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(arguments: Sequence[str]) -> int:

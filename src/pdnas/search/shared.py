@@ -17,6 +17,7 @@ from pdnas.training.epochs import evaluate, train_epoch, training_loss
 from pdnas.training.fit import DIGITS
 from pdnas.training.metrics import loss, score
 from pdnas.training.parallel import agreed, mean, summed, totals, world, wrapped
+from pdnas.training.precision import precision_of
 
 SETTLED = 0.05
 """Entropy of probabilities that leave one architecture only."""
@@ -124,8 +125,9 @@ class SharedWeights:
         consistency = recipe.consistency_at(epoch)
         learner = self._learner(network).train()
         for batch in self.train.shuffled():
-            value = training_loss(learner, batch, task, recipe, consistency, **inputs)
-            value.backward()
+            with precision_of(recipe):
+                value = training_loss(learner, batch, task, recipe, consistency, **inputs)
+                value.backward()
             self.optimizer.step()
             for weight in network.parameters():
                 weight.grad = None

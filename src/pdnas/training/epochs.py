@@ -14,6 +14,7 @@ from pdnas.training.batching import Batch, Batches
 from pdnas.training.consistency import consistency_loss, drop_nodes
 from pdnas.training.metrics import loss, score
 from pdnas.training.parallel import mean, world, wrapped
+from pdnas.training.precision import precision_of
 from pdnas.training.recipe import Recipe
 from pdnas.training.teaching import teaching_loss
 
@@ -178,8 +179,9 @@ def train_epoch(
     losses = []
     for batch in batches.shuffled():
         optimizer.zero_grad(set_to_none=True)
-        value = training_loss(network, batch, task, recipe, consistency)
-        value.backward()
+        with precision_of(recipe):
+            value = training_loss(network, batch, task, recipe, consistency)
+            value.backward()
         optimizer.step()
         losses.append(value.detach())
     return mean(torch.stack(losses).mean())

@@ -75,6 +75,11 @@ class Recipe(BaseModel):
         description="How the learning rate goes on: constant, as where nothing is said, or down to "
         "zero along a cosine.",
     )
+    precision: Literal["single", "tf32"] | None = Field(
+        None,
+        description="How exact the products of a training's steps are: single, as where nothing is "
+        "said, or tf32, which a GPU computes faster; validation and test are exact.",
+    )
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -255,6 +260,7 @@ INDUCTIVE = Recipe(
     epochs=1000,
     patience=1000,
     schedule="cosine",
+    precision="tf32",
 )
 RECIPES.register("inductive")(INDUCTIVE)
 RECIPES.register("gat-ppi")(INDUCTIVE)
