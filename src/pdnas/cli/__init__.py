@@ -49,7 +49,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: What follows ``pdnas``; by default what the shell gave.
     """
     STARTED.set(time.monotonic())
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    code = _exit_code(sys.argv[1:] if arguments is None else list(arguments))
+    if code and _is_started_together():
+        from pdnas.training.parallel import leave
+
+        leave(code)
+    return code
+
+
+def _exit_code(arguments: Sequence[str]) -> int:
+    """Run a command and say why it failed, if it did."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ± still gets its table

@@ -7,6 +7,7 @@ on is what rank 0 says. Without torchrun there is one rank, and nothing here doe
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -36,6 +37,10 @@ NEEDED = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 ENDED = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 """How gloo says that another process is gone."""
+
+
+_left: list[Any] = []
+"""Groups that were left in the middle of something, which must not be freed, see :func:`leave`."""
 
 
 def launched() -> int:
@@ -92,8 +97,9 @@ def group(name: str) -> Iterator[torch.device]:
     try:
         yield device
         totals([0.0])  # nobody leaves before all are done
-    except RuntimeError as error:
-        if not any(reason in str(error) for reason in ENDED):
+    except BaseException as error:
+        _left.append(dist.group.WORLD)
+        if not isinstance(error, RuntimeError) or not any(r in str(error) for r in ENDED):
             raise
         raise ParallelError(
             "Another of the processes that were started together has ended, so this one ends too; "
@@ -101,6 +107,21 @@ def group(name: str) -> Iterator[torch.device]:
         ) from error
     finally:
         dist.destroy_process_group()
+
+
+def leave(code: int) -> None:
+    """End this process at once if it left a group amid a collective; else do nothing.
+
+    Whoever frees such a group holds the interpreter and waits for a thread of gloo's, which needs
+    the interpreter to let go of the collective: it would never end, or be aborted.
+
+    Args:
+        code: The exit code.
+    """
+    if _left:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _own_device(name: str) -> torch.device:
