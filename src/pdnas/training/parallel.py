@@ -97,6 +97,8 @@ def group(name: str) -> Iterator[torch.device]:
     try:
         yield device
         totals([0.0])  # nobody leaves before all are done
+    except PdnasError:
+        raise  # between two collectives
     except BaseException as error:
         _left.append(dist.group.WORLD)
         if not isinstance(error, RuntimeError) or not any(r in str(error) for r in ENDED):
