@@ -57,7 +57,7 @@ def draw_entropy(records: Sequence[Openness], prefix: str) -> Figure:
                 )
                 for number, record in enumerate(records)
             ],
-            "layout": layout("epoch", "entropy", yaxis={"range": [0, 1.03]}),
+            "layout": layout("epoch", "entropy", y_axis={"range": [0, 1.03]}),
         },
         table=Table(
             "Entropy of each slot",

@@ -65,7 +65,7 @@ def draw_gates(record: Gates, prefix: str) -> Figure:
                     "hovertemplate": "epoch %{x}, %{y}: %{z:.2f}<extra></extra>",
                 }
             ],
-            "layout": layout("epoch", "shortcut", yaxis={"type": "category"}),
+            "layout": layout("epoch", "shortcut", y_axis={"type": "category"}),
         },
         table=Table(
             "How likely each shortcut is open",

@@ -10,6 +10,9 @@ COLORS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, YELLOW)
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MARKERS = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "pentagon")
 
+Plot = dict[str, Any]
+"""A part of a plotly figure, as plain values."""
+
 POINTS = 150
 """The most points of a line: more would make the page heavy, and none could be told apart."""
 
@@ -106,7 +109,7 @@ def look(number: int) -> tuple[str, str, str]:
 
 def line(
     name: str, x: Sequence[float], y: Sequence[float | None], number: int, **more: Any
-) -> dict[str, Any]:
+) -> Plot:
     """A line of a plot, told from others by color and dash.
 
     Args:
@@ -122,9 +125,17 @@ def line(
     return {**plain, "line": style, **more}
 
 
-def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
-    """Axes with titles; what does not depend on the figure is set by the page."""
-    return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}, **more}
+def layout(x: str, y: str, *, y_axis: Mapping[str, Any] | None = None, **more: Any) -> Plot:
+    """Axes with titles; what does not depend on the figure is set by the page.
+
+    Args:
+        x: Title of the axis to the right.
+        y: Title of the axis upwards.
+        y_axis: What else plotly should know of that one.
+        more: What else it should know of the whole.
+    """
+    upwards = {"title": {"text": y}, **(y_axis or {})}
+    return {"xaxis": {"title": {"text": x}}, "yaxis": upwards, **more}
 
 
 def thinned(count: int, most: int = POINTS) -> list[int]:

@@ -83,7 +83,7 @@ def _draw(slot: Slot, prefix: str) -> Figure:
                 line(op, [slot.epochs[i] for i in shown], [row[i] for i in shown], number)
                 for number, (op, row) in enumerate(zip(slot.ops, slot.probs, strict=True))
             ],
-            "layout": layout("epoch", "probability", yaxis={"rangemode": "tozero"}),
+            "layout": layout("epoch", "probability", y_axis={"rangemode": "tozero"}),
         },
         table=Table(
             f"Probabilities at the end, block {slot.block}, {slot.name}",
