@@ -153,3 +153,8 @@ def thinning(count: int, most: int = POINTS) -> str:
 def percent(value: float | None) -> str:
     """A share as people read it."""
     return "-" if value is None else f"{100 * value:.2f}"
+
+
+def literal(text: str) -> str:
+    """Text of users' data in a plot, where plotly would take tags for markup and links."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
