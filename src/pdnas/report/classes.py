@@ -9,7 +9,6 @@ from torch import Tensor
 
 from pdnas.report.parts import Figure, Table, layout, literal
 
-
 if TYPE_CHECKING:
     from pdnas.runs import Predictions
 
