@@ -4,6 +4,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,6 @@ from typing import Annotated
 import tyro
 
 from pdnas.cli.again import commands_of
-from pdnas.cli.flags import tell
 from pdnas.errors import PdnasError, RunError
 from pdnas.report import REPORT, Run, read_run, write_report
 from pdnas.runs import HISTORY, RESULT, RunDirectory
@@ -116,18 +116,9 @@ def live_line(run: Run) -> str:
     )
 
 
-def write_page(runs: tuple[Path, ...] | list[Path], output: Path) -> Path:
+def write_page(runs: Sequence[Path], output: Path) -> Path:
     """Write the page of some runs with the commands that belong to them."""
     return write_report(runs, output, {run: commands_of(run) for run in runs})
-
-
-def leave_page(run: Path) -> Path | None:
-    """The page of a run whose result is safe already: what goes wrong with it is only told."""
-    try:
-        return write_page([run], run / REPORT)
-    except RunError as error:
-        tell(str(error))
-        return None
 
 
 def _size(path: Path) -> tuple[int, int] | None:

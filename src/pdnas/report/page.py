@@ -83,7 +83,7 @@ def render(runs: Sequence[Run], commands: Commands) -> str:
 
 def _sections(run: Run, commands: Commands) -> Iterator[Section]:
     if run.result is not None:
-        yield _network(run.result)
+        yield _network(run, run.result)
     yield from _search(run)
     if (trainings := _trainings(run)) is not None:
         yield trainings
@@ -94,15 +94,15 @@ def _sections(run: Run, commands: Commands) -> Iterator[Section]:
         yield Section(name="commands", title="Make it again, and use it", commands=tuple(told))
 
 
-def _network(result: Result) -> Section:
-    design = result.architecture
+def _network(run: Run, result: Result) -> Section:
+    beside, design = read_verdict(run).table, result.architecture
     table = design.table()
     rows = tuple(tuple(row) for row in table[1:])
     return Section(
         name="network",
         title="The network",
         drawings=(_drawing(result),) if isinstance(design, Architecture) else (),
-        tables=(Table("Its choices", tuple(table[0]), rows),),
+        tables=(*([beside] if beside else []), Table("Its choices", tuple(table[0]), rows)),
     )
 
 
@@ -200,13 +200,11 @@ def _trainings(run: Run) -> Section | None:
     curves = read_curves(run)
     if not curves:
         return None
-    verdict = read_verdict(run)
     metric = run.result.metric if run.result else "metric"
     return Section(
         name="trainings",
         title="Trainings",
         groups=(Group("", (draw_curves(curves, metric),)),),
-        tables=(verdict.table,) if verdict.table else (),
     )
 
 
