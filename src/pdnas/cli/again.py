@@ -16,7 +16,7 @@ from pdnas.models.baselines import BASELINES
 from pdnas.runs import ARCHITECTURE, SETTINGS, AnySettings, RunDirectory
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES
-from pdnas.training import RECIPES
+from pdnas.training import RECIPES, Recipe
 
 EMBEDDED = "citeseer"
 """The task that comes with the package."""
@@ -105,22 +105,26 @@ def train_command(settings: TrainSettings, path: Path) -> list[str]:
     words = ["pdnas", "train", name, *_task_words(settings.task)]
     if settings.hidden != hidden:
         words += _flag("hidden", settings.hidden)
-    words += min(
-        (
-            [*_named(other), *_flags(_changed(settings.recipe.undecided, base))]
-            for other, base in ((None, recipe), *RECIPES.items())
-            if _changed(settings.recipe.undecided, base) is not None
-        ),
-        key=len,
-    )
+    words += _recipe_words(settings.recipe.undecided, recipe)
     first = settings.seeds[0]
     words += _flag("seed", first) if first else []
     words += _flag("seeds", len(settings.seeds)) if len(settings.seeds) > 1 else []
     return words + _device_words(settings.device)
 
 
-def _named(recipe: str | None) -> list[str]:
-    return [] if recipe is None else ["--recipe", recipe]
+def _recipe_words(wanted: Recipe, usual: Recipe) -> list[str]:
+    """Flags of a recipe, as few as there can be.
+
+    Args:
+        wanted: What they are to come to.
+        usual: What no flag comes to.
+    """
+    found = []
+    for name in (None, *RECIPES):
+        changes = _changed(wanted, usual if name is None else RECIPES[name])
+        if changes is not None:
+            found.append([*([] if name is None else ["--recipe", name]), *_flags(changes)])
+    return min(found, key=len)
 
 
 def _search_words(job: Job) -> list[str] | None:
