@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from pdnas.report.parts import Figure, Table, layout, literal
-
-if TYPE_CHECKING:
-    from pdnas.runs import Predictions
+from pdnas.runs import Predictions
 
 LARGEST, WRITTEN, LONGEST = 200, 25, 24
 """Classes of a matrix at most; those up to which counts are written into it; letters of a name."""
@@ -58,7 +55,7 @@ class Classes:
         return tuple(score.name for score in self.scores)
 
 
-def read_classes(predictions: "Predictions", names: Sequence[str]) -> Classes:
+def read_classes(predictions: Predictions, names: Sequence[str]) -> Classes:
     """Count right and wrong answers on the test part.
 
     Args:

@@ -11,9 +11,11 @@ from pdnas.runs import (
     ENVIRONMENT,
     HISTORY,
     PIPELINE,
+    PREDICTIONS,
     RESULT,
     SETTINGS,
     AnySettings,
+    Predictions,
     Result,
     RunDirectory,
 )
@@ -47,7 +49,7 @@ class Run:
     history: tuple[Line, ...] = ()
     result: Result | None = None
     progress: Progress | None = None
-    predictions: Any = None
+    predictions: Predictions | None = None
 
     @property
     def name(self) -> str:
@@ -100,7 +102,7 @@ def read_run(path: str | Path) -> Run:
         history=read_history(Path(path) / HISTORY),
         result=result,
         progress=progress,
-        predictions=_predictions(folder),
+        predictions=folder.read_predictions() if folder.has(PREDICTIONS) else None,
     )
 
 
@@ -123,9 +125,3 @@ def _json(path: Path) -> Line:
     except (OSError, ValueError) as error:
         raise RunError(f"'{path}' cannot be read ({error}); run again.") from None
     return values
-
-
-def _predictions(folder: RunDirectory) -> Any:
-    if not hasattr(folder, "read_predictions") or not folder.has("predictions.safetensors"):
-        return None
-    return folder.read_predictions()
