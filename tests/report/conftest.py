@@ -1,6 +1,5 @@
 """Runs to report on: searched and trained once, on a graph whose class names are hostile."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch
 
 from pdnas.cli import main
 from pdnas.report.reading import Run, read_run
-from pdnas.runs import HISTORY, PREDICTIONS, RESULT, Predictions, RunDirectory
+from pdnas.runs import HISTORY, PREDICTIONS, RESULT
 
 HOSTILE = "<script>alert(1)</script>"
 """What a class is called."""
@@ -35,24 +34,6 @@ def write_tables(path: Path) -> Path:
     return path
 
 
-def predicted(path: Path) -> None:
-    """Predictions of a run of the tables, three in four of them right, where it has none."""
-    run = RunDirectory.open(path)
-    if run.has(PREDICTIONS):
-        return
-    names = json.loads((path / RESULT).read_text())["class_names"]
-    labels = torch.tensor([names.index(NAMES[node % 3]) for node in range(24)])
-    said = torch.where(torch.arange(24) % 4 == 0, (labels + 1) % 3, labels)
-    run.write_predictions(
-        Predictions(
-            logits=torch.nn.functional.one_hot(said, 3).float(),
-            labels=labels,
-            part=torch.tensor([1] * 12 + [2] * 6 + [3] * 6, dtype=torch.uint8),
-            graph=torch.zeros(24, dtype=torch.long),
-        )
-    )
-
-
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     """Finished runs, which tests only read: searches of three strategies, and a training."""
@@ -70,7 +51,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     for name, call in calls.items():
         runs[name] = place / name
         assert main([*call, "--run-dir", str(runs[name])]) == 0
-        predicted(runs[name])
     yield runs
     torch.set_num_threads(threads)
 

@@ -12,7 +12,10 @@ def test_nested_values_become_rows() -> None:
 
 def test_the_split_can_be_told_from_others(searched: Run) -> None:
     assert searched.result is not None
-    tables = {table.caption: dict(table.rows) for table in read_facts(searched).tables}  # type: ignore[arg-type]
+    tables = {
+        table.caption: {row[0]: row[1] for row in table.rows}
+        for table in read_facts(searched).tables
+    }
 
     assert tables["Split and seeds"]["sha256 of the split"] == searched.result.split.sha256
     assert tables["Settings"]["job.strategy.name"] == "pdnas"

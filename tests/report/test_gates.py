@@ -10,12 +10,12 @@ def test_gates_stand_in_the_order_of_the_history() -> None:
     possible = torch.zeros(3, 3, dtype=torch.bool)
     for gate in PAPER.possible_gates(3):
         possible[gate] = True
-    order = [(i, j) for i, j in possible.nonzero().tolist()]  # as the strategies write them
+    order = [f"{i}→{j}" for i, j in possible.nonzero().tolist()]  # as the strategies write them
 
     record = read_gates([{"epoch": 0, "gate_probs": list(range(6))}], PAPER, 3)
 
     assert record is not None
-    assert list(record.gates) == order
+    assert list(record.names) == order
 
 
 def test_likely_ones_are_named() -> None:
@@ -32,3 +32,10 @@ def test_likely_ones_are_named() -> None:
 def test_nothing_to_choose_is_no_figure() -> None:
     assert read_gates([{"epoch": 0, "gate_probs": []}], PAPER, 2) is None
     assert read_gates([{"epoch": 0}], PAPER, 2) is None
+
+
+def test_gates_that_a_limit_left_are_numbered() -> None:
+    record = read_gates([{"epoch": 0, "gate_probs": [100, 900]}], PAPER, 2)
+
+    assert record is not None
+    assert record.names == ("number 0", "number 1")

@@ -43,19 +43,18 @@ def commands_of(path: Path) -> list[tuple[str, str]]:
     """What can be done with a run: what each command does, and the command."""
     run = RunDirectory.open(path)
     kind, place = run.read_record(SETTINGS, AnySettings).command, shlex.quote(str(path))
-    told = []
+    told: list[tuple[str, str]] = []
+    settings: SearchSettings | TrainSettings | None = None
     if kind == "search":
         settings = run.read_record(SETTINGS, SearchSettings)
-        words = search_command(settings)
-        told.append(("Search again", shlex.join(words) if words else _not_by_flags(path)))
-        task = settings.task
+        again = search_command(settings)
+        told.append(("Search again", shlex.join(again) if again else _not_by_flags(path)))
     elif kind == "train":
-        trained = run.read_record(SETTINGS, TrainSettings)
-        told.append(("Train again", shlex.join(train_command(trained, path))))
-        task = trained.task
-    if kind in ("search", "train"):
-        seeds = shlex.join(["pdnas", "train", str(path), *_task_words(task), "--seeds", "10"])
-        told.append(("Train the network over more seeds", seeds))
+        settings = run.read_record(SETTINGS, TrainSettings)
+        told.append(("Train again", shlex.join(train_command(settings, path))))
+    if settings is not None:
+        words = ["pdnas", "train", str(path), *_task_words(settings), "--seeds", "10"]
+        told.append(("Train the network over more seeds", shlex.join(words)))
     told += [
         ("Predictions of every node", f"pdnas predict {place} -o predictions.csv"),
         ("The network as PyTorch Geometric source", f"pdnas export {place} --format source"),
@@ -80,7 +79,7 @@ def search_command(settings: SearchSettings) -> list[str] | None:
     chosen = _search_words(job)
     if chosen is None:
         return None
-    words = ["pdnas", "search", *_task_words(settings.task)]
+    words = ["pdnas", "search", *_task_words(settings)]
     if job.space.name != Job.model_fields["space"].default.name:
         words += ["--space", job.space.name]
     words += chosen
@@ -102,7 +101,7 @@ def train_command(settings: TrainSettings, path: Path) -> list[str]:
     if name not in BASELINES or BASELINES[name].design != settings.architecture:
         name = str(path / ARCHITECTURE)
     _, hidden, recipe = find_architecture(name)
-    words = ["pdnas", "train", name, *_task_words(settings.task)]
+    words = ["pdnas", "train", name, *_task_words(settings)]
     if settings.hidden != hidden:
         words += _flag("hidden", settings.hidden)
     words += _recipe_words(settings.recipe.undecided, recipe)
@@ -179,8 +178,10 @@ def _changed(wanted: Any, base: Any) -> dict[str, Any] | None:
     return None if None in changes.values() else changes
 
 
-def _task_words(task: TaskFlags) -> list[str]:
-    words = [task.task]
+def _task_words(settings: SearchSettings | TrainSettings) -> list[str]:
+    """The task and its flags; a path as the user gave it, and not where it lay on the disk."""
+    task = settings.task
+    words = [settings.task_name if task.task.endswith(settings.task_name) else task.task]
     for name, value in asdict(task).items():
         is_place = name == "data_root" and task.task == EMBEDDED  # it is in the package
         if name != "task" and not is_place and value != getattr(TaskFlags(), name):

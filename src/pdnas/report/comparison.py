@@ -65,7 +65,7 @@ def side_by_side(runs: Sequence[Run]) -> Table:
         rows.append(
             (
                 run.name,
-                result.task,
+                run.task_name,
                 how,
                 str(result.val),
                 str(result.test),

@@ -70,4 +70,4 @@ def draw_entropy(records: Sequence[Openness], prefix: str) -> Figure:
 def _entropy(probs: Sequence[float]) -> float:
     total = math.fsum(probs)  # per mille is rounded
     parts = [p / total for p in probs if p > 0]
-    return -math.fsum(p * math.log(p) for p in parts) / math.log(len(probs))
+    return math.fsum(p * math.log(1 / p) for p in parts) / math.log(len(probs))

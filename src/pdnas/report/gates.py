@@ -13,12 +13,13 @@ class Gates:
     """The gates of a search.
 
     Args:
-        gates: From the input of a block to the output of a block.
+        names: ``i→j``, from the input of block i to the output of block j; only numbers where a
+            limit on parameters left some out, of which the history does not say which.
         epochs: When.
         probs: Of each gate at each of the epochs.
     """
 
-    gates: tuple[tuple[int, int], ...]
+    names: tuple[str, ...]
     epochs: tuple[int, ...]
     probs: tuple[tuple[float, ...], ...]
 
@@ -29,10 +30,12 @@ def read_gates(lines: Sequence[Line], space: SearchSpace, num_blocks: int) -> Ga
     if not told:
         return None
     # The history has them row by row of a matrix: by where they begin, then by where they end.
-    gates = tuple(sorted(space.possible_gates(num_blocks)))
-    columns = zip(*(one["gate_probs"] for one in told), strict=True)
+    names = tuple(f"{i}→{j}" for i, j in sorted(space.possible_gates(num_blocks)))
+    columns = tuple(zip(*(one["gate_probs"] for one in told), strict=True))
+    if len(columns) < len(names):
+        names = tuple(f"number {place}" for place in range(len(columns)))
     return Gates(
-        gates,
+        names,
         tuple(one["epoch"] for one in told),
         tuple(tuple(p / 1000 for p in column) for column in columns),
     )
@@ -42,7 +45,7 @@ def draw_gates(record: Gates, prefix: str) -> Figure:
     """A heat map: a row for each gate, a column for each epoch."""
     count = len(record.epochs)
     shown = thinned(count)
-    names = [f"{i}→{j}" for i, j in record.gates]
+    names = list(record.names)
     is_open = [n for n, row in zip(names, record.probs, strict=True) if row[-1] > 0.5]
     return Figure(
         name=f"{prefix}-gates",

@@ -271,7 +271,7 @@ def _compared(runs: Sequence[Run]) -> tuple[Verdict, list[Section]]:
     ]
     title = f"{len(runs)} runs side by side"
     tiles = tuple(
-        (run.name, str(run.result.test), f"test {run.result.metric}, %, {run.result.task}")
+        (run.name, str(run.result.test), f"test {run.result.metric}, %, {run.task_name}")
         for run in finished
         if run.result
     )

@@ -1,5 +1,6 @@
 """What a page is made of: sections with figures and tables, as plain values."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,9 @@ from pdnas.picture import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YE
 COLORS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, YELLOW)
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MARKERS = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "pentagon")
+
+TOGETHER = math.lcm(len(COLORS), len(DASHES))
+"""After how many lines colors and dashes meet again; a shift makes other pairs of them."""
 
 Plot = dict[str, Any]
 """A part of a plotly figure, as plain values."""
@@ -102,7 +106,7 @@ def look(number: int) -> tuple[str, str, str]:
     """Color, dash and marker of the so-manieth line: each differs in more than its color."""
     return (
         COLORS[number % len(COLORS)],
-        DASHES[(number + number // len(COLORS)) % len(DASHES)],
+        DASHES[(number + number // TOGETHER) % len(DASHES)],
         MARKERS[number % len(MARKERS)],
     )
 

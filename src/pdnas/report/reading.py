@@ -58,7 +58,9 @@ class Run:
 
     @property
     def task_name(self) -> str:
-        return str(self.result.task if self.result else self.settings.get("task_name", "a task"))
+        """What the task is called: of a path its last part, which says enough."""
+        name = str(self.result.task if self.result else self.settings.get("task_name", "a task"))
+        return name if name.startswith("pyg:") else Path(name).name
 
     @property
     def space(self) -> SearchSpace | None:

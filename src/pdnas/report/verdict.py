@@ -36,15 +36,15 @@ def read_verdict(run: Run) -> Verdict:
     noted = f" ({result.note})" if result.note else ""
     what = f"The {run.settings.get('name', 'network')} network"
     if result.search is not None:
-        what = f"The network found for {result.task}{noted}"
-    where = "" if result.search is not None else f" on {result.task}{noted}"
+        what = f"The network found for {run.task_name}{noted}"
+    where = "" if result.search is not None else f" on {run.task_name}{noted}"
     sentence = (
         f"{what}{where} reaches {result.metric} {percent(result.test.mean)} % on test"
         f"{_sure(result.test)}, over {runs} training{'s' if runs > 1 else ''}, with "
         f"{result.parameters:,} parameters, after {seconds:.0f} s in all. {against(result)}"
     )
     return Verdict(
-        title=f"{result.task}: {result.strategy or run.settings.get('name', 'training')}",
+        title=f"{run.task_name}: {result.strategy or run.settings.get('name', 'training')}",
         sentence=sentence.strip(),
         tiles=(
             (f"test {result.metric}, %", percent(result.test.mean), _range(result.test)),
