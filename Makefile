@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Busy cores make several OpenMP threads slower than one.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test slow check format clean
+.PHONY: setup demo test browser slow check format clean
 
 setup: $(READY)
 
@@ -21,6 +21,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+browser: $(READY)
+	$(BIN)/python -m pytest -m browser
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow

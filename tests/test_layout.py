@@ -15,7 +15,7 @@ ORDER = (
     {"registry", "toml", "picture"},
     {"ops"},
     {"architecture", "tasks"},
-    {"space", "models"},
+    {"space", "models", "diagram"},
     {"runs"},
     {"supernet", "training"},
     {"search"},

@@ -139,7 +139,7 @@ def test_a_stopped_run_can_be_resumed_to_the_same_result(
     assert done.returncode == 0
     resumed = json.loads(done.stdout)
     for result in (whole, resumed):
-        del result["train_seconds"], result["run"]
+        del result["train_seconds"], result["run"], result["report"]
     assert resumed == whole
     for name in ("history.jsonl", "model.safetensors", "architecture.json"):
         assert Path("stopped", name).read_bytes() == Path("whole", name).read_bytes()
@@ -204,7 +204,7 @@ def test_a_terminal_without_unicode_gets_the_result_too(
     done = pdnas("train", "gcn", tiny, "--epochs", "2", "--seeds", "2", "--run-dir", "run")
     sys.stdout.flush()
     assert (done.returncode, done.stderr) == (0, "")
-    assert content.getvalue().endswith(b"run: run\n")
+    assert content.getvalue().endswith(b"run: run\nreport: run/report.html\n")
 
 
 def test_help_does_not_wait_for_torch() -> None:

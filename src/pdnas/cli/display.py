@@ -88,7 +88,7 @@ def noted(note: str) -> str:
     return f" ({note})" if note else ""
 
 
-def show(name: str, result: "Result", run: Path) -> None:
+def show(name: str, result: "Result", run: Path, page: Path | None = None) -> None:
     """The architecture, the result and where it lies."""
     task = result.task + noted(result.note)
     print_table(result.architecture.table(), title=f"{name} on {task}, hidden size {result.hidden}")
@@ -96,6 +96,8 @@ def show(name: str, result: "Result", run: Path) -> None:
     row = _row(result.split.name, result.val, result.test, result.parameters, result.train_seconds)
     print_table([header, row], title=_figures(result))
     print(f"run: {run}")
+    if page is not None:
+        print(f"report: {page}")
 
 
 def print_table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
@@ -112,7 +114,7 @@ def print_table(rows: Sequence[Sequence[str]], title: str | None = None) -> None
     print(page.getvalue())
 
 
-def show_search(result: "Result", task: "Channels", run: Path) -> None:
+def show_search(result: "Result", task: "Channels", run: Path, page: Path | None = None) -> None:
     """The network that was found, how it compares, what it cost, and where everything lies."""
     from pdnas.architecture import Architecture  # it waits for torch
 
@@ -144,6 +146,8 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
     for warning in report.warnings:
         print(f"warning: {warning}")
     print(f"\nrun: {run}")
+    if page is not None:
+        print(f"report: {page}")
     for file, about in FILES.items():
         if (run / file).is_file():
             print(f"  {file:24} {about}")

@@ -20,7 +20,9 @@ from pdnas.cli.flags import (
     enough_memory,
     given,
     kept,
+    left_page,
     tell,
+    where,
 )
 from pdnas.cli.live import SearchProgress
 from pdnas.cli.train import find_architecture
@@ -238,11 +240,13 @@ def _execute(
         if run.has(RESULT):
             val = run.read_record(RESULT, Result).val
             best = f" The best network so far is kept there: validation {val} %."
+            left_page(run)
         raise KeyboardInterrupt(f"stopped; go on with: pdnas resume {run.path}.{best}") from None
+    page = left_page(run)
     if output.json:
-        print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
+        print(json.dumps({**result.model_dump(mode="json"), **where(run, page)}))
     elif not output.quiet:
-        show_search(result, task, run.path)
+        show_search(result, task, run.path, page)
     return 0
 
 

@@ -20,7 +20,9 @@ from pdnas.cli.flags import (
     enough_memory,
     given,
     kept,
+    left_page,
     tell,
+    where,
 )
 from pdnas.compare.work import read_attempt
 from pdnas.errors import PdnasError
@@ -190,10 +192,11 @@ def _execute(
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"stopped; go on with: pdnas resume {run.path}") from None
+    page = left_page(run)
     if not output.quiet and not output.json:
-        show(settings.name, result, run.path)
+        show(settings.name, result, run.path, page)
     if output.json:
-        print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
+        print(json.dumps({**result.model_dump(mode="json"), **where(run, page)}))
     return 0
 
 

@@ -1,0 +1,138 @@
+"""``pdnas report``: the page of a run, or of several side by side."""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from pdnas.cli.again import commands_of
+from pdnas.errors import PdnasError, RunError
+from pdnas.report import REPORT, Run, read_run, write_report
+from pdnas.runs import HISTORY, RESULT, RunDirectory
+
+SHORTEST = 0.1
+"""Seconds between two looks at a run, at least."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """Write the page of a run, or of several side by side; it opens from disk without a network.
+
+    Every search and training writes that of its own run already. A run that is not finished has a
+    page too, and --watch keeps it up to date.
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """run directories, of search, train or tune"""
+    output: Annotated[
+        Path | None,
+        tyro.conf.arg(
+            aliases=["-o"],
+            help_behavior_hint=f"(default: RUN/{REPORT}, or {REPORT} here for several runs)",
+        ),
+    ] = None
+    """the file to write"""
+    watch: bool = False
+    """write it again whenever the run has gone on, until it is finished"""
+    interval: float = 2.0
+    """seconds between two looks at the run"""
+    json: bool = False
+    """print what was written as one line of JSON"""
+    quiet: bool = False
+    """say nothing"""
+
+    def run(self) -> int:
+        """Write the page, and go on doing so if asked to."""
+        if not self.runs:
+            raise PdnasError("No run is given; give one or several run directories.")
+        if not SHORTEST <= self.interval < math.inf:
+            raise PdnasError(f"--interval is {self.interval}; give {SHORTEST} seconds or more.")
+        if self.watch and len(self.runs) > 1:
+            raise PdnasError(
+                f"--watch follows one run, but {len(self.runs)} are given; give one of them."
+            )
+        twice = [run for place, run in enumerate(self.runs) if run in self.runs[:place]]
+        if twice:
+            raise PdnasError(f"The run '{twice[0]}' is given twice; give each of them once.")
+        output = self.output
+        if output is None:
+            output = self.runs[0] / REPORT if len(self.runs) == 1 else Path(REPORT)
+        if self.watch:
+            self._follow(self.runs[0], output)
+        else:
+            write_page(self.runs, output)
+        if self.json:
+            told = {"report": str(output), "runs": [str(run) for run in self.runs]}
+            print(json.dumps(told))
+        elif not self.quiet:
+            print(f"report: {output}")
+        return 0
+
+    def _follow(self, path: Path, output: Path) -> None:
+        """Write the page at every change, until there is a result and nobody works on the run."""
+        folder, seen = RunDirectory.open(path), None
+        while True:
+            is_done = folder.has(RESULT) and _is_free(folder)
+            now = (_size(path / HISTORY), _size(path / RESULT))
+            if now != seen:
+                write_page([path], output)
+                self._say(read_run(path), is_last=is_done)
+                seen = now
+            elif is_done:
+                return
+            if not is_done:
+                time.sleep(self.interval)
+
+    def _say(self, run: Run, *, is_last: bool) -> None:
+        if self.quiet:
+            return
+        if not sys.stderr.isatty():
+            print(live_line(run), file=sys.stderr, flush=True)
+            return
+        end = "\n" if is_last else ""
+        print(f"\r\x1b[2K{live_line(run)}", end=end, file=sys.stderr, flush=True)
+
+
+def live_line(run: Run) -> str:
+    """How far a run has come, in a line."""
+    if not run.history:
+        return "nothing yet"
+    last = run.history[-1]
+    what = {"search": "search", "candidate": "candidate", "control": "control"}.get(
+        last.get("phase", "final"), "final training"
+    )
+    which = last.get("number", last.get("name", last.get("seed", "")))
+    best = max(line["val"] for line in run.history)
+    return (
+        f"{what}{f' {which}' if which != '' else ''}  epoch {last['epoch'] + 1}  loss "
+        f"{last['train_loss']:.3f} / {last['val_loss']:.3f}  validation {100 * last['val']:.1f} %  "
+        f"best {100 * best:.1f} %"
+    )
+
+
+def write_page(runs: Sequence[Path], output: Path) -> Path:
+    """Write the page of some runs with the commands that belong to them."""
+    return write_report(runs, output, {run: commands_of(run) for run in runs})
+
+
+def _size(path: Path) -> tuple[int, int] | None:
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_size, about.st_mtime_ns
+
+
+def _is_free(folder: RunDirectory) -> bool:
+    """Whether no process works on a run."""
+    try:
+        with folder.alone():
+            return True
+    except RunError:
+        return False

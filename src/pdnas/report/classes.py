@@ -1,0 +1,195 @@
+"""How well each class is told on the test part, and what it is taken for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pdnas.report.parts import Figure, Table, layout, literal
+from pdnas.runs import Predictions
+
+LARGEST, WRITTEN, LONGEST = 200, 25, 24
+"""Classes of a matrix at most; those up to which counts are written into it; letters of a name."""
+
+TEST = 3
+"""How the test part is marked."""
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """How well a class is told.
+
+    Args:
+        name: Of the class or label.
+        precision: How many of those that were taken for it are of it.
+        recall: How many of it were taken for it.
+        f1: The harmonic mean of the two.
+        support: How many nodes of the test part are of it.
+    """
+
+    name: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What the network that is kept says of the test part.
+
+    Args:
+        scores: Of each class.
+        matrix: Nodes of each class, a row, by what they were taken for; nothing where nodes have
+            several labels.
+        nodes: How many there are.
+    """
+
+    scores: tuple[ClassScore, ...]
+    matrix: tuple[tuple[int, ...], ...]
+    nodes: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(score.name for score in self.scores)
+
+
+def read_classes(predictions: Predictions, names: Sequence[str]) -> Classes:
+    """Count right and wrong answers on the test part.
+
+    Args:
+        predictions: Of all nodes.
+        names: Of the classes or labels.
+    """
+    test = predictions.part == TEST
+    logits, labels = predictions.logits[test], predictions.labels[test]
+    if labels.ndim == 2:
+        said, true = (logits > 0).long(), labels.long()
+        hits = (said & true).sum(0)
+        return Classes(_scores(names, hits, said.sum(0), true.sum(0)), (), int(test.sum()))
+    known = labels >= 0
+    said = (logits[:, 0] > 0).long() if logits.size(1) == 1 else logits.argmax(dim=1)
+    count = max(2, logits.size(1))
+    places = labels[known].long() * count + said[known]
+    matrix = torch.bincount(places, minlength=count * count).view(count, count)
+    scores = _scores(names, matrix.diagonal(), matrix.sum(0), matrix.sum(1))
+    return Classes(scores, tuple(map(tuple, matrix.tolist())), int(known.sum()))
+
+
+def _scores(
+    names: Sequence[str], hits: Tensor, said: Tensor, true: Tensor
+) -> tuple[ClassScore, ...]:
+    rows = zip(names, hits.tolist(), said.tolist(), true.tolist(), strict=True)
+    return tuple(
+        ClassScore(
+            name,
+            hit / told if told else 0.0,
+            hit / there if there else 0.0,
+            2 * hit / (told + there) if told + there else 0.0,
+            there,
+        )
+        for name, hit, told, there in rows
+    )
+
+
+def class_table(record: Classes) -> Table:
+    """A row for each class."""
+    return Table(
+        f"Each {'class' if record.matrix else 'label'} on the test part",
+        ("class" if record.matrix else "label", "precision, %", "recall, %", "F1, %", "nodes"),
+        tuple(
+            (
+                score.name,
+                f"{100 * score.precision:.1f}",
+                f"{100 * score.recall:.1f}",
+                f"{100 * score.f1:.1f}",
+                f"{score.support:,}",
+            )
+            for score in record.scores
+        ),
+    )
+
+
+def draw_classes(record: Classes) -> tuple[Figure, ...]:
+    """The F1 of each class, and the confusion matrix where there is one of a sensible size."""
+    worst = min(record.scores, key=lambda score: score.f1)
+    labels = [f"{literal(_short(name))}" for name in record.names]
+    # Several classes may begin alike: they are told apart by their number.
+    if len(set(labels)) < len(labels):
+        labels = [f"{number} {label}" for number, label in enumerate(labels)]
+    bars = Figure(
+        name="classes",
+        title="F1 of each class" if record.matrix else "F1 of each label",
+        caption=f"The hardest is {worst.name} with {100 * worst.f1:.1f} %.",
+        plot={
+            "data": [
+                {
+                    "type": "bar",
+                    "name": "F1",
+                    "x": labels,
+                    "y": [round(100 * score.f1, 2) for score in record.scores],
+                    "marker": {"color": "#0072b2"},
+                }
+            ],
+            "layout": layout(
+                "", "F1, %", y_axis={"range": [0, 100]}, showlegend=True, xaxis=_categories("")
+            ),
+        },
+        wide=False,
+    )
+    if not record.matrix or len(labels) > LARGEST:
+        return (bars,)
+    shares = [[cell / max(1, sum(row)) for cell in row] for row in record.matrix]
+    heat = {
+        "type": "heatmap",
+        "x": labels,
+        "y": labels,
+        "z": [[round(share, 4) for share in row] for row in shares],
+        "customdata": [list(row) for row in record.matrix],
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": "Cividis",
+        "colorbar": {"title": {"text": "share"}, "thickness": 12},
+        "hovertemplate": "%{y} taken for %{x}: %{customdata} (%{z:.1%})<extra></extra>",
+    }
+    if len(labels) <= WRITTEN:
+        heat |= {"text": heat["customdata"], "texttemplate": "%{text}"}
+    right = sum(row[number] for number, row in enumerate(record.matrix))
+    matrix = Figure(
+        name="confusion",
+        title="Confusion matrix",
+        caption=(
+            f"Rows: what {record.nodes:,} nodes are; columns: what they were taken for; colors: "
+            f"shares of a row. {right:,} of them are on the diagonal, which is right."
+        ),
+        plot={
+            "data": [heat],
+            "layout": layout(
+                "taken for",
+                "is",
+                y_axis={**_categories("is"), "autorange": "reversed"},
+                xaxis=_categories("taken for"),
+            ),
+        },
+        table=Table(
+            "Nodes of each class, by what they were taken for",
+            ("is \\ taken for", *record.names),
+            tuple(
+                (name, *map(str, row))
+                for name, row in zip(record.names, record.matrix, strict=True)
+            ),
+        )
+        if len(labels) <= WRITTEN
+        else None,
+        wide=False,
+    )
+    return bars, matrix
+
+
+def _categories(title: str) -> dict[str, object]:
+    return {"title": {"text": title}, "type": "category", "automargin": True}
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"

@@ -1,0 +1,94 @@
+"""Losses, validation and temperature over the epochs of a search."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pdnas.report.parts import Figure, layout, line, thinned, thinning
+from pdnas.report.reading import Line
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What the epochs of a search came to.
+
+    Args:
+        epochs: Their numbers.
+        train: Loss on training of what was tried.
+        val_loss: Loss on validation.
+        val: The metric there.
+        temperature: Of the noise; nothing if the strategy has none.
+    """
+
+    epochs: tuple[int, ...]
+    train: tuple[float, ...]
+    val_loss: tuple[float, ...]
+    val: tuple[float, ...]
+    temperature: tuple[float, ...]
+
+
+def read_losses(lines: Sequence[Line]) -> Losses | None:
+    """The epochs of a search; none if there are none yet."""
+    if not lines:
+        return None
+    return Losses(
+        epochs=tuple(one["epoch"] for one in lines),
+        train=tuple(one["train_loss"] for one in lines),
+        val_loss=tuple(one["val_loss"] for one in lines),
+        val=tuple(one["val"] for one in lines),
+        temperature=tuple(one["temperature"] for one in lines if "temperature" in one),
+    )
+
+
+def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figure]:
+    """Both losses with the temperature, and validation.
+
+    Args:
+        record: Of a search.
+        prefix: What the names of its figures begin with.
+        metric: What validation is measured by.
+    """
+    count = len(record.epochs)
+    shown = thinned(count)
+    epochs = [record.epochs[i] for i in shown]
+    losses = [
+        line("training loss", epochs, [record.train[i] for i in shown], 0),
+        line("validation loss", epochs, [record.val_loss[i] for i in shown], 1),
+    ]
+    more, words = {}, ""
+    if len(record.temperature) == count:
+        heat = [record.temperature[i] for i in shown]
+        losses.append(line("temperature", epochs, heat, 2, yaxis="y2"))
+        more["yaxis2"] = {
+            "title": {"text": "temperature"},
+            "overlaying": "y",
+            "side": "right",
+            "rangemode": "tozero",
+            "showgrid": False,
+        }
+        words = " The temperature of the noise has its axis on the right."
+    best = max(range(count), key=lambda i: record.val[i])
+    return (
+        Figure(
+            name=f"{prefix}-losses",
+            title="Losses of the search",
+            caption=(
+                "Each epoch tries another network, so the lines are as rough as the networks "
+                f"differ.{words}{thinning(count)}"
+            ),
+            plot={"data": losses, "layout": layout("epoch", "loss", **more)},
+        ),
+        Figure(
+            name=f"{prefix}-validation",
+            title="Validation of what was tried",
+            caption=(
+                f"The best, {100 * record.val[best]:.2f} %, was tried at epoch "
+                f"{record.epochs[best]}.{thinning(count)}"
+            ),
+            plot={
+                "data": [
+                    line(metric, epochs, [round(100 * record.val[i], 2) for i in shown], 0),
+                ],
+                "layout": layout("epoch", f"validation {metric}, %", showlegend=True),
+            },
+        ),
+    )

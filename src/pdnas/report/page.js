@@ -1,0 +1,123 @@
+"use strict";
+(() => {
+  const plots = JSON.parse(document.getElementById("plots").textContent);
+  const root = document.documentElement;
+  const button = document.getElementById("theme");
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+  // On dark paper black is not seen and deep blue hardly.
+  const onDark = { "#000000": "#f2f2f2", "#0072b2": "#4aa8e8", "#009e73": "#22c79a" };
+
+  // Browsers may refuse storage to pages that are opened from disk.
+  const remember = (theme) => { try { localStorage.setItem("pdnas-theme", theme); } catch { /* not kept */ } };
+  const remembered = () => { try { return localStorage.getItem("pdnas-theme"); } catch { return null; } };
+
+  const isDark = () => root.dataset.theme === "dark";
+  const color = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+  function recolored(value) {
+    if (Array.isArray(value)) return value;
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([key, part]) => [
+        key, key === "color" && isDark() ? onDark[part] || part : recolored(part),
+      ]));
+    }
+    return value;
+  }
+
+  function dressed(layout, element) {
+    const axis = { gridcolor: color("--grid"), linecolor: color("--rule"), zerolinecolor: color("--rule"), automargin: true };
+    const full = {
+      ...layout,
+      autosize: true,
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, sans-serif", size: 12, color: color("--ink") },
+      margin: { l: 48, r: 16, t: 8, b: 40 },
+      legend: { orientation: "h", y: -0.28, yanchor: "top", x: 0, font: { size: 11 } },
+      hovermode: "closest",
+      hoverlabel: { namelength: -1 },
+      dragmode: element.clientWidth < 500 ? false : "zoom",
+    };
+    for (const name of ["xaxis", "yaxis", "yaxis2"]) {
+      if (name in full) full[name] = { ...axis, ...full[name] };
+    }
+    return full;
+  }
+
+  function draw(element) {
+    const plot = plots[element.dataset.plot];
+    const config = {
+      responsive: true, displaylogo: false, showSendToCloud: false, showLink: false, plotlyServerURL: "",
+      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      displayModeBar: element.clientWidth < 500 ? false : "hover",
+    };
+    Plotly.react(element, plot.data.map(recolored), dressed(plot.layout, element), config)
+      .then(() => { element.dataset.drawn = "yes"; });
+  }
+
+  const all = [...document.querySelectorAll(".plot")];
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) {
+        seen.unobserve(entry.target);
+        draw(entry.target);
+      }
+    }
+  }, { rootMargin: "600px 0px" });
+
+  function setTheme(theme) {
+    root.dataset.theme = theme;
+    button.textContent = theme === "dark" ? "Light" : "Dark";
+    button.setAttribute("aria-label", theme === "dark" ? "Use light colors" : "Use dark colors");
+    button.setAttribute("aria-pressed", String(theme === "dark"));
+    for (const element of all) if (element.dataset.drawn) draw(element);
+  }
+
+  button.addEventListener("click", () => {
+    const theme = isDark() ? "light" : "dark";
+    remember(theme);
+    setTheme(theme);
+  });
+  system.addEventListener("change", (event) => {
+    if (!remembered()) setTheme(event.matches ? "dark" : "light");
+  });
+  setTheme(remembered() || (system.matches ? "dark" : "light"));
+  for (const element of all) seen.observe(element);
+
+  // A page that loads itself again stays where it was read.
+  if (document.querySelector("meta[http-equiv=refresh]")) {
+    try {
+      const place = sessionStorage.getItem("pdnas-place");
+      if (place) window.scrollTo({ top: Number(place), behavior: "instant" });
+      window.addEventListener("pagehide", () => sessionStorage.setItem("pdnas-place", String(window.scrollY)));
+    } catch { /* storage is refused */ }
+  }
+
+  async function copy(text) {
+    if (navigator.clipboard && window.isSecureContext) {
+      try {
+        await navigator.clipboard.writeText(text);
+        return true;
+      } catch { /* not allowed: the old way may be */ }
+    }
+    const area = document.createElement("textarea");
+    area.value = text;
+    area.className = "unseen";
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+
+  for (const each of document.querySelectorAll("button.copy")) {
+    each.addEventListener("click", async () => {
+      const done = await copy(each.parentElement.querySelector("code").textContent);
+      each.focus();
+      each.textContent = done ? "Copied" : "Select it";
+      document.getElementById("said").textContent = done ? "The command is copied." : "It cannot be copied here.";
+      setTimeout(() => { each.textContent = "Copy"; }, still ? 4000 : 2000);
+    });
+  }
+})();

@@ -1,0 +1,79 @@
+"""Validation over the epochs of the final trainings and of the controls'."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pdnas.report.parts import Figure, layout, look, thinned, thinning
+from pdnas.report.reading import Line, Run
+
+CURVES = 40
+"""The most curves of a plot."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A training.
+
+    Args:
+        network: Whose: ``found``, or a control's name.
+        label: Of which seed, and of which split where there are several.
+        epochs: Their numbers.
+        val: Validation at each of them.
+    """
+
+    network: str
+    label: str
+    epochs: tuple[int, ...]
+    val: tuple[float, ...]
+
+
+def read_curves(run: Run) -> tuple[Curve, ...]:
+    """The trainings of a run, in the order of its history."""
+    found: dict[tuple[str, str], list[Line]] = {}
+    own = "found" if run.command != "train" else str(run.settings.get("name", "network"))
+    for line in (*run.phase("final"), *run.phase("control")):
+        label = f"seed {line['seed']}"
+        if line.get("split_seed") is not None:
+            label = f"split {line['split_seed']}, {label}"
+        found.setdefault((line.get("name", own), label), []).append(line)
+    return tuple(
+        Curve(network, label, tuple(x["epoch"] for x in lines), tuple(x["val"] for x in lines))
+        for (network, label), lines in found.items()
+    )
+
+
+def draw_curves(curves: Sequence[Curve], metric: str, name: str = "trainings") -> Figure:
+    """A line for each training; those of a network look alike and are toggled together."""
+    networks = list(dict.fromkeys(curve.network for curve in curves))
+    drawn, traces = curves[:CURVES], []
+    for curve in drawn:
+        color, dash, _ = look(networks.index(curve.network))
+        shown = thinned(len(curve.epochs))
+        is_first = curve == next(one for one in drawn if one.network == curve.network)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": curve.network,
+                "legendgroup": curve.network,
+                "showlegend": is_first,
+                "x": [curve.epochs[i] for i in shown],
+                "y": [round(100 * curve.val[i], 2) for i in shown],
+                "line": {"color": color, "dash": dash, "width": 2},
+                "hovertemplate": f"{curve.label}, epoch %{{x}}: %{{y:.2f}} %",
+            }
+        )
+    left = f" {CURVES} of {len(curves)} trainings are shown." if len(curves) > CURVES else ""
+    longest = max(len(curve.epochs) for curve in curves)
+    return Figure(
+        name=name,
+        title="Validation during training",
+        caption=(
+            "A line for each training; those of a network look alike. A training ends where its "
+            f"patience does.{left}{thinning(longest)}"
+        ),
+        plot={
+            "data": traces,
+            "layout": layout("epoch", f"validation {metric}, %", showlegend=True),
+        },
+    )

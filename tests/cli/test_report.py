@@ -1,0 +1,153 @@
+"""``pdnas report``, and the page that searches and trainings leave behind."""
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from pdnas.cli import report
+from pdnas.errors import RunError
+from pdnas.report import read_run
+from pdnas.runs import HISTORY, RESULT, RunDirectory
+
+Pdnas = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def trained(pdnas: Pdnas, tiny: Path) -> Path:
+    """A short training with its page."""
+    assert pdnas("train", "gcn", tiny, "--epochs", "3", "--run-dir", "run").returncode == 0
+    return Path("run")
+
+
+def test_a_training_leaves_its_page_and_says_where(pdnas: Pdnas, tiny: Path) -> None:
+    done = pdnas("train", "gcn", tiny, "--epochs", "3", "--run-dir", "run")
+
+    assert "run: run\nreport: run/report.html\n" in done.stdout
+    assert "pdnas train gcn" in Path("run/report.html").read_text()
+
+
+def test_a_search_leaves_its_page_and_says_where(pdnas: Pdnas, tiny: Path) -> None:
+    short = ["--epochs", "10", "--hidden", "4", "--controls", "--candidates", "1", "--seeds", "1"]
+
+    done = pdnas("search", tiny, *short, "--run-dir", "run", "--json", "--quiet")
+
+    assert json.loads(done.stdout)["report"] == "run/report.html"
+    assert "How it was found" in Path("run/report.html").read_text()
+    Path("run/report.html").unlink()
+    assert "report: run/report.html" in pdnas("resume", "run").stdout
+    assert Path("run/report.html").is_file()
+
+
+def test_a_page_that_cannot_be_written_does_not_lose_the_result(
+    pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> Path:
+        raise RunError("The report 'x' cannot be written (No space left on device); make room.")
+
+    monkeypatch.setattr(report, "write_report", full)
+
+    done = pdnas("train", "gcn", tiny, "--epochs", "3", "--run-dir", "run", "--json", "--quiet")
+
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["report"] is None
+    assert done.stderr.count("No space left on device") == 1
+    assert Path("run", RESULT).is_file()
+
+
+def test_one_run_has_its_page_beside_it(pdnas: Pdnas, trained: Path) -> None:
+    (trained / "report.html").unlink()
+
+    done = pdnas("report", trained)
+
+    assert done.stdout == "report: run/report.html\n"
+    assert (trained / "report.html").is_file()
+
+
+def test_several_runs_have_their_page_here(pdnas: Pdnas, trained: Path) -> None:
+    shutil.copytree(trained, "other")
+
+    done = pdnas("report", trained, "other", "--json")
+
+    assert json.loads(done.stdout) == {"report": "report.html", "runs": ["run", "other"]}
+    assert "2 runs side by side" in Path("report.html").read_text()
+
+
+def test_the_page_can_be_put_elsewhere_without_a_word(pdnas: Pdnas, trained: Path) -> None:
+    done = pdnas("report", trained, "-o", "page.html", "--quiet")
+
+    assert (done.stdout, done.stderr) == ("", "")
+    assert Path("page.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["nowhere"], "'nowhere' is not a run directory"),
+        (["run", "run"], "is given twice"),
+        (["run", "other", "--watch"], "--watch follows one run"),
+        (["run", "--interval", "0"], "--interval is 0.0; give 0.1"),
+        (["run", "-o", "missing/page.html"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    pdnas: Pdnas, trained: Path, arguments: list[str], expected: str
+) -> None:
+    done = pdnas("report", *arguments)
+
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_watching_ends_with_the_run(pdnas: Pdnas, trained: Path) -> None:
+    result = (trained / RESULT).read_bytes()
+    (trained / RESULT).unlink()
+    page, seen = trained / "report.html", []
+
+    def finish() -> None:
+        with RunDirectory.open(trained).alone():
+            with (trained / HISTORY).open("a") as file:
+                file.write('{"split_seed":null,"seed":0,"epo')  # half a line
+            time.sleep(0.4)
+            seen.append('http-equiv="refresh"' in page.read_text())
+            (trained / RESULT).write_bytes(result)
+            time.sleep(0.3)
+
+    page.unlink()
+    worker = threading.Thread(target=finish)
+    worker.start()
+    done = pdnas("report", trained, "--watch", "--interval", "0.1")
+    worker.join()
+
+    assert done.returncode == 0
+    assert seen == [True]
+    assert 'http-equiv="refresh"' not in page.read_text()
+    assert "final training 0  epoch 3  loss" in done.stderr
+    assert done.stdout == "report: run/report.html\n"
+
+
+def test_watching_can_be_stopped(
+    pdnas: Pdnas, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    (trained / RESULT).unlink()
+    monkeypatch.setattr(report.time, "sleep", stop)
+
+    done = pdnas("report", trained, "--watch")
+
+    assert done.returncode == 130
+    assert (trained / "report.html").is_file()
+
+
+def test_a_run_without_epochs_has_nothing_to_tell_yet(trained: Path) -> None:
+    (trained / HISTORY).unlink()
+
+    assert report.live_line(read_run(trained)) == "nothing yet"

@@ -1,0 +1,231 @@
+"""Pages in Chromium: they draw, answer and stay quiet, and what users wrote stays text."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pdnas.cli.report import write_page
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<script>alert(1)</script>"
+CHROMIUM = os.environ.get("PDNAS_CHROMIUM") or shutil.which("chromium")
+NEEDED = "PDNAS_NEEDS_BROWSER"
+"""Where this is set, as it is in CI, a browser that is missing fails the tests."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        if os.environ.get(NEEDED):
+            pytest.fail("Chromium is not installed; apt-get install chromium")
+        pytest.skip("Chromium is not installed; apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def pages(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of a search, of a training, of several runs, and of a run that goes on."""
+    place = tmp_path_factory.mktemp("pages")
+    going = place / "going"
+    shutil.copytree(made["grid"], going)
+    for name in ("result.json", "predictions.safetensors"):
+        (going / name).unlink()
+    lines = (going / "history.jsonl").read_text().splitlines()
+    (going / "history.jsonl").write_text("\n".join(lines[:9]) + '\n{"phase":"se')
+    runs = {
+        "search": [made["grid"]],
+        "training": [made["trained"]],
+        "several": [made["grid"], made["rated"], made["trained"]],
+        "unfinished": [going],
+    }
+    return {name: write_page(paths, place / f"{name}.html") for name, paths in runs.items()}
+
+
+class Visit:
+    """A page that was opened, and all that it said and asked for.
+
+    Args:
+        browser: Where.
+        path: The page on disk.
+        options: Of the browser's context.
+    """
+
+    def __init__(self, browser: Any, path: Path, **options: Any) -> None:
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", self._refuse)
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def _hear(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def _refuse(self, dialog: Any) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def draw_all(self) -> int:
+        """Unfold and scroll through the page until every plot is drawn; how many there are."""
+        page = self.page
+        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        count: int = page.locator(".plot").count()
+        for number in range(count):
+            plot = page.locator(".plot").nth(number)
+            plot.evaluate("(element) => element.scrollIntoView({behavior: 'instant'})")
+            plot.locator("svg.main-svg").first.wait_for(state="attached", timeout=10_000)
+        page.wait_for_function(
+            "[...document.querySelectorAll('.plot')].every((p) => p.dataset.drawn)"
+        )
+        return count
+
+
+@pytest.fixture
+def visit(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
+    visits = []
+
+    def start(name: str, **options: Any) -> Visit:
+        visits.append(Visit(browser, pages[name], **options))
+        return visits[-1]
+
+    yield start
+    for one in visits:
+        one.context.close()
+
+
+PLOTS = {"search": 20, "training": 2, "several": 1, "unfinished": 8}
+"""How many plots a page has at least."""
+
+DRAWN = """(element) => element.querySelectorAll(
+    '.scatterlayer .trace path, .heatmaplayer image, .barlayer .point path').length"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PLOTS)
+def test_every_plot_is_drawn_without_errors_or_requests(visit: Any, name: str, scheme: str) -> None:
+    visited = visit(name, color_scheme=scheme)
+
+    count = visited.draw_all()
+
+    assert count >= PLOTS[name]
+    for number in range(count):
+        assert visited.page.locator(".plot").nth(number).evaluate(DRAWN) > 0
+    assert visited.complaints == []
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in visited.requests)
+    assert len([url for url in visited.requests if url.startswith("file:")]) == 1
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_phone_scrolls_one_way(visit: Any, name: str) -> None:
+    visited = visit(name, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    visited.draw_all()
+
+    wide = visited.page.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+
+    assert wide == [390, 390]
+
+
+def test_a_click_toggles_a_trace(visit: Any) -> None:
+    visited = visit("search")
+    visited.draw_all()
+    plot = visited.page.locator("#plot-search0-losses")
+    plot.scroll_into_view_if_needed()
+
+    def hidden() -> list[Any]:
+        shown: list[Any] = plot.evaluate("(element) => element._fullData.map((t) => t.visible)")
+        return shown
+
+    assert hidden() == [True, True, True]
+    plot.locator(".legendtoggle").first.click()
+    visited.page.wait_for_function(
+        "document.getElementById('plot-search0-losses')._fullData[0].visible === 'legendonly'"
+    )
+    assert hidden()[1:] == [True, True]
+
+
+def test_names_of_users_stay_text(visit: Any) -> None:
+    visited = visit("search")
+    visited.draw_all()
+
+    assert visited.page.locator(f"table th:text-is('{HOSTILE}')").count() > 0
+    labels = visited.page.locator("#plot-confusion .xtick text").all_text_contents()
+    assert any(label.startswith("<script>alert(1)") for label in labels)
+    assert visited.page.locator("script").count() == 3
+    assert visited.complaints == []
+
+
+def test_the_button_changes_the_colors_and_the_page_remembers(visit: Any) -> None:
+    visited = visit("search", color_scheme="light")
+    page = visited.page
+    page.locator(".plot").first.scroll_into_view_if_needed()
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert page.locator("#theme").get_attribute("aria-label") == "Use dark colors"
+
+    page.locator("#theme").click()
+
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+    visited.draw_all()
+    font = "document.querySelector('.plot')._fullLayout.font.color"
+    assert page.evaluate(font) == "#e8eaed"
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_change_of_the_system_is_followed(visit: Any) -> None:
+    visited = visit("training", color_scheme="light")
+
+    visited.page.emulate_media(color_scheme="dark")
+
+    visited.page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+
+
+def test_commands_are_copied(visit: Any) -> None:
+    visited = visit("search")
+    visited.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    button = visited.page.locator("button.copy").first
+
+    button.click()
+
+    visited.page.wait_for_function("document.getElementById('said').textContent !== ''")
+    assert button.text_content() == "Copied"
+    copied = visited.page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("pdnas search ")
+
+
+def test_the_keyboard_reaches_the_content_first(visit: Any) -> None:
+    page = visit("search").page
+
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_a_screen_reader_finds_headings_landmarks_and_names(visit: Any) -> None:
+    page = visit("search").page
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+
+    assert page.get_by_role("main").count() == 1
+    assert page.get_by_role("navigation", name="Sections").count() == 1
+    assert page.get_by_role("heading", level=1).count() == 1
+    assert page.get_by_role("heading", level=2).count() >= 6
+    assert page.get_by_role("img", name="From 4 features").count() == 1
+    for figure in page.get_by_role("figure").all():
+        assert figure.locator("figcaption").count() == 1
+    assert page.get_by_role("table", name="Each class on the test part").count() == 1

@@ -1,0 +1,55 @@
+"""Candidates, estimated and trained."""
+
+from pdnas.architecture import Architecture, BlockSpec
+from pdnas.report.candidates import draw_candidates, read_candidates
+from pdnas.runs import Trial
+
+ARCHITECTURES = [
+    Architecture(blocks=(BlockSpec(attention=name),)) for name in ("gcn", "gat", "const")
+]
+
+
+def trial(number: int, shared: float | None) -> Trial:
+    return Trial(
+        architecture=ARCHITECTURES[number],
+        hidden=8,
+        seed=0,
+        shared_val=shared,
+        val=0.5 + number / 10,
+        epoch=3,
+        epochs=5,
+        rungs=(),
+        seconds=1.0,
+    )
+
+
+def test_the_network_found_stands_out() -> None:
+    trials = [trial(0, 0.4), trial(1, 0.6), trial(2, None)]
+    rated = read_candidates(trials, ARCHITECTURES[1], 8)
+
+    figure = draw_candidates(rated, 0.75)
+
+    assert [one.chosen for one in rated] == [False, True, False]
+    others, found = figure.plot["data"]
+    assert (others["x"], others["y"]) == ([40.0], [50.0])
+    assert (found["x"], found["y"], found["text"]) == ([60.0], [60.0], ["1"])
+    assert others["marker"]["symbol"] != found["marker"]["symbol"]
+    assert "rank correlation of the two is 0.75" in figure.caption
+    assert "1 without an estimate are in the table only" in figure.caption
+    assert figure.table is not None
+    assert [row[0] for row in figure.table.rows] == ["0", "1 (found)", "2"]
+
+
+def test_without_estimates_the_trainings_are_shown_in_their_order() -> None:
+    rated = read_candidates([trial(0, None), trial(1, None)], None, 0)
+
+    figure = draw_candidates(rated, None)
+
+    assert figure.plot["data"][0]["x"] == [0, 1]
+    assert "nothing was estimated" in figure.caption
+
+
+def test_too_few_for_a_correlation_is_said() -> None:
+    rated = read_candidates([trial(0, 0.1)], None, 0)
+
+    assert "too few" in draw_candidates(rated, None).caption

@@ -1,0 +1,86 @@
+"""Right and wrong answers, class by class."""
+
+import pytest
+import torch
+
+from pdnas.report.classes import LARGEST, class_table, draw_classes, read_classes
+from pdnas.runs import Predictions
+
+
+def predictions(logits: list[list[float]], labels: object, part: list[int]) -> Predictions:
+    count = len(logits)
+    return Predictions(
+        logits=torch.tensor(logits),
+        labels=torch.tensor(labels),
+        part=torch.tensor(part, dtype=torch.uint8),
+        graph=torch.zeros(count, dtype=torch.long),
+    )
+
+
+A, B = [1.0, 0.0], [0.0, 1.0]
+
+
+def test_only_labeled_nodes_of_the_test_part_count() -> None:
+    record = read_classes(
+        predictions([A, A, B, B, A, A], [0, 1, 1, 1, -1, 1], [3, 3, 3, 3, 3, 1]), ("a", "b")
+    )
+
+    assert record.matrix == ((1, 0), (1, 2))
+    assert record.nodes == 4
+    first, second = record.scores
+    assert (first.precision, first.recall, first.support) == (0.5, 1.0, 1)
+    assert (second.precision, second.recall) == pytest.approx((1.0, 2 / 3))
+    assert second.f1 == pytest.approx(0.8)
+
+
+def test_a_binary_task_has_a_matrix_of_two() -> None:
+    record = read_classes(predictions([[2.0], [-1.0], [3.0]], [1, 0, 0], [3, 3, 3]), ("no", "yes"))
+
+    assert record.matrix == ((1, 1), (0, 1))
+
+
+def test_several_labels_have_scores_and_no_matrix() -> None:
+    record = read_classes(
+        predictions([[1.0, -1.0], [1.0, 1.0]], [[1, 0], [0, 1]], [3, 3]), ("x", "y")
+    )
+
+    assert record.matrix == ()
+    assert [score.f1 for score in record.scores] == pytest.approx([2 / 3, 1.0])
+    assert [figure.name for figure in draw_classes(record)] == ["classes"]
+    assert class_table(record).header[0] == "label"
+
+
+def test_a_class_that_is_never_met_has_no_division_by_zero() -> None:
+    record = read_classes(predictions([A], [0], [3]), ("a", "b"))
+
+    assert record.scores[1].f1 == 0.0
+
+
+def test_counts_are_written_and_names_are_text() -> None:
+    record = read_classes(predictions([A, B], [0, 1], [3, 3]), ("<b>a</b>", "b"))
+
+    bars, matrix = draw_classes(record)
+
+    assert bars.plot["data"][0]["x"] == ["&lt;b&gt;a&lt;/b&gt;", "b"]
+    assert matrix.plot["data"][0]["text"] == [[1, 0], [0, 1]]
+    assert matrix.table is not None
+    assert matrix.table.rows[0] == ("<b>a</b>", "1", "0")
+    assert "2 of them are on the diagonal" in matrix.caption
+
+
+def test_names_that_begin_alike_stay_apart() -> None:
+    names = tuple("a very long name of a class indeed, " + end for end in "xy")
+
+    bars, _ = draw_classes(read_classes(predictions([A, B], [0, 1], [3, 3]), names))
+
+    assert len(set(bars.plot["data"][0]["x"])) == 2
+
+
+def test_matrices_beyond_any_reading_are_left_out() -> None:
+    count = LARGEST + 1
+    logits = torch.eye(count).tolist()
+    names = tuple(map(str, range(count)))
+
+    record = read_classes(predictions(logits, list(range(count)), [3] * count), names)
+
+    assert [figure.name for figure in draw_classes(record)] == ["classes"]

@@ -1,0 +1,156 @@
+"""The page: one file that needs nothing else."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from pdnas.errors import RunError
+from pdnas.report import write_report
+from pdnas.report.page import render
+from pdnas.report.reading import read_run
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+class Elements(HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def elements(text: str) -> Elements:
+    parser = Elements()
+    parser.feed(text)
+    return parser
+
+
+def plots(text: str) -> dict[str, object]:
+    found = re.search(r'<script type="application/json" id="plots">(.*?)</script>', text, re.S)
+    assert found is not None
+    values: dict[str, object] = json.loads(found[1])
+    return values
+
+
+@pytest.fixture(scope="session")
+def page(made: dict[str, Path]) -> str:
+    return render([read_run(made["grid"])], {made["grid"]: [("Again", "pdnas search 'a b'")]})
+
+
+def test_it_needs_nothing_from_elsewhere(page: str) -> None:
+    for tag, attributes in elements(page).tags:
+        assert tag not in ("iframe", "object", "embed")
+        source = attributes.get("src") or attributes.get("href") or "#"
+        assert source.startswith(("#", "data:")), (tag, source)
+
+
+def test_it_is_smaller_than_six_megabytes(page: str) -> None:
+    assert len(page.encode()) < 6_000_000
+
+
+def test_names_of_users_stay_text(page: str) -> None:
+    assert HOSTILE not in page.replace("\\u003c", "<").split('id="plots">')[0]
+    scripts = [attributes for tag, attributes in elements(page).tags if tag == "script"]
+    assert len(scripts) == 3
+    assert HOSTILE in elements(page).text
+
+
+def test_every_plot_has_a_place_and_every_place_a_plot(page: str) -> None:
+    places = [a["data-plot"] for _, a in elements(page).tags if "data-plot" in a]
+
+    assert len(set(places)) == len(places)
+    assert set(places) == set(plots(page))
+    assert {"search0-losses", "search1-gates", "candidates", "trainings", "confusion"} <= set(
+        places
+    )
+
+
+def test_ids_are_unique_and_references_lead_somewhere(page: str) -> None:
+    tags = elements(page).tags
+    ids = [a["id"] for _, a in tags if "id" in a]
+
+    assert len(set(ids)) == len(ids)
+    for _, attributes in tags:
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert attributes.get(name, ids[0]) in ids
+        target = attributes.get("href") or ""
+        assert not target.startswith("#") or target[1:] in ids
+
+
+def test_the_search_that_found_the_network_comes_first(made: dict[str, Path], page: str) -> None:
+    result = read_run(made["grid"]).result
+    assert result is not None
+
+    titles = re.findall(r"<h3>2 blocks, hidden size (\d+)", page)
+
+    assert titles[0] == str(result.hidden)
+    assert set(titles) == {"4", "8"}
+
+
+def test_commands_can_be_copied(page: str) -> None:
+    assert "pdnas search &#39;a b&#39;" in page
+
+
+def test_a_finished_run_does_not_load_itself_again(page: str) -> None:
+    assert 'http-equiv="refresh"' not in page
+
+
+def test_an_unfinished_run_has_a_page_that_loads_itself_again(unfinished: Path) -> None:
+    text = render([read_run(unfinished)], {})
+
+    assert 'http-equiv="refresh"' in text
+    assert "is not finished" in text
+    assert "search0-losses" in plots(text)
+    assert "confusion" not in plots(text)
+
+
+def test_a_run_without_epochs_has_no_empty_plot(unfinished: Path) -> None:
+    (unfinished / "history.jsonl").unlink()
+    (unfinished / "checkpoint" / "pipeline.json").unlink(missing_ok=True)
+
+    assert plots(render([read_run(unfinished)], {})) == {}
+
+
+@pytest.mark.parametrize("name", ["rated", "darts", "trained"])
+def test_every_kind_of_run_has_a_page(made: dict[str, Path], name: str) -> None:
+    text = render([read_run(made[name])], {})
+
+    assert "trainings" in plots(text)
+    assert ("search0-gates" in plots(text)) == (name == "darts")
+
+
+def test_older_runs_say_why_classes_are_missing(made: dict[str, Path], tmp_path: Path) -> None:
+    for file in ("settings.json", "result.json", "history.jsonl"):
+        (tmp_path / file).write_bytes((made["grid"] / file).read_bytes())
+
+    text = render([read_run(tmp_path)], {})
+
+    assert "keeps no predictions" in text
+    assert "confusion" not in plots(text)
+
+
+def test_several_runs_are_side_by_side(made: dict[str, Path], unfinished: Path) -> None:
+    text = render([read_run(path) for path in (*made.values(), unfinished)], {})
+
+    assert "5 runs, of which 4 are finished." in text
+    assert text.count('class="drawing"') == 4
+    assert "paired by seed" in text
+    assert list(plots(text)) == ["curves"]
+
+
+def test_a_page_is_written_whole_or_not_at_all(made: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="cannot be written"):
+        write_report([made["rated"]], tmp_path / "nowhere" / "page.html")
+    assert write_report([made["rated"]], tmp_path / "page.html").stat().st_size > 1_000_000
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

@@ -1,0 +1,39 @@
+"""What pages are made of."""
+
+import pytest
+
+from pdnas.report.parts import Section, layout, literal, look, percent, thinned, thinning
+
+
+@pytest.mark.parametrize("count", [1, 2, 149, 150, 151, 5000])
+def test_thinned_points_keep_the_ends_and_the_order(count: int) -> None:
+    shown = thinned(count)
+
+    assert len(shown) == min(count, 150)
+    assert shown == sorted(set(shown))
+    assert (shown[0], shown[-1]) == (0, count - 1)
+    assert bool(thinning(count)) == (count > 150)
+
+
+def test_two_dozen_lines_look_different() -> None:
+    assert len({look(number)[:2] for number in range(24)}) == 24
+
+
+def test_axes_keep_their_titles_when_more_is_said_of_them() -> None:
+    assert layout("x", "y", y_axis={"range": [0, 1]})["yaxis"] == {
+        "title": {"text": "y"},
+        "range": [0, 1],
+    }
+
+
+def test_markup_of_users_is_text() -> None:
+    assert literal("<a href='x'>&") == "&lt;a href='x'&gt;&amp;"
+
+
+def test_a_section_with_a_sentence_is_not_empty() -> None:
+    assert Section("a", "A").is_empty
+    assert not Section("a", "A", lead=("Why.",)).is_empty
+
+
+def test_what_is_unknown_is_a_dash() -> None:
+    assert (percent(None), percent(0.5)) == ("-", "50.00")

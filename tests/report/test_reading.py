@@ -1,0 +1,60 @@
+"""Run directories as reports see them."""
+
+from pathlib import Path
+
+import pytest
+
+from pdnas.errors import RunError
+from pdnas.report.reading import Run, read_history, read_run
+
+
+def test_a_finished_search_is_read_whole(searched: Run) -> None:
+    assert searched.command == "search"
+    assert searched.result is not None
+    assert searched.result.search is not None
+    assert searched.predictions is not None
+    assert searched.cells == ((2, 4), (2, 8))
+    assert {line["cell"] for line in searched.phase("search")} == {0, 1}
+    assert searched.space is not None
+    assert searched.space.name == "paper"
+
+
+def test_lines_of_a_training_are_final(made: dict[str, Path]) -> None:
+    run = read_run(made["trained"])
+
+    assert len({line["seed"] for line in run.phase("final")}) == 3
+    assert run.space is None
+
+
+def test_a_run_that_is_being_written_has_what_is_whole(unfinished: Path) -> None:
+    run = read_run(unfinished)
+
+    assert run.result is None
+    assert len(run.history) == 9
+
+
+def test_no_history_is_no_lines(tmp_path: Path) -> None:
+    assert read_history(tmp_path / "history.jsonl") == ()
+
+
+def test_a_damaged_line_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text('{"epoch": 0}\n{"epo\n{"epoch": 2}\n')
+
+    with pytest.raises(RunError, match="is damaged"):
+        read_history(path)
+
+
+@pytest.mark.parametrize("command", ["compare", "reproduce"])
+def test_folders_of_other_commands_are_refused(command: str, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(f'{{"command": "{command}"}}')
+
+    with pytest.raises(RunError, match=f"pdnas {command} wrote"):
+        read_run(tmp_path)
+
+
+def test_a_tuning_without_a_result_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"command": "tune"}')
+
+    with pytest.raises(RunError, match="pdnas resume"):
+        read_run(tmp_path)

@@ -1,0 +1,38 @@
+"""Validation during training."""
+
+from pathlib import Path
+
+from pdnas.report.reading import Run, read_run
+from pdnas.report.trainings import CURVES, Curve, draw_curves, read_curves
+
+
+def test_finals_and_controls_are_told_apart(searched: Run) -> None:
+    curves = read_curves(searched)
+
+    assert [(c.network, c.label) for c in curves] == [
+        (network, f"seed {seed}") for network in ("found", "gcn") for seed in range(3)
+    ]
+    assert curves[0].epochs == tuple(range(len(curves[0].epochs)))
+
+
+def test_a_training_has_the_name_of_its_network(made: dict[str, Path]) -> None:
+    curves = read_curves(read_run(made["trained"]))
+
+    assert {curve.network for curve in curves} == {"gcn"}
+    assert len(curves) == 3
+
+
+def test_a_network_is_in_the_legend_once(searched: Run) -> None:
+    figure = draw_curves(read_curves(searched), "accuracy")
+
+    shown = [t["name"] for t in figure.plot["data"] if t["showlegend"]]
+    assert shown == ["found", "gcn"]
+
+
+def test_curves_beyond_the_most_are_left_out_and_that_is_said() -> None:
+    curves = [Curve("a", f"seed {n}", (0,), (0.5,)) for n in range(CURVES + 3)]
+
+    figure = draw_curves(curves, "accuracy")
+
+    assert len(figure.plot["data"]) == CURVES
+    assert f"{CURVES} of {CURVES + 3} trainings are shown." in figure.caption
