@@ -53,6 +53,7 @@ from pdnas.training.device import find_device
 from pdnas.training.epochs import WORTHWHILE, evaluate
 from pdnas.training.fit import DIGITS, Epoch, Fit, read_test
 from pdnas.training.parallel import agreed, by_first, is_first, world
+from pdnas.training.predictions import predict_task
 from pdnas.training.seeds import Training, sum_up, train_once
 
 SEARCH_SHARE, CANDIDATE_SHARE, TUNE_SHARE = 0.45, 0.75, 0.9
@@ -835,6 +836,7 @@ class Pipeline:
         if self._run is not None:
             self._run.write_json(ARCHITECTURE, result.architecture)
             self._run.write_weights(WEIGHTS, result.model.state_dict())
+            self._run.write_predictions(predict_task(result, self.task))
             self._run.write_json(RESULT, result)
         return result
 

@@ -8,6 +8,7 @@ import shutil
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -25,12 +26,14 @@ from pdnas import __version__
 from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError, RunError, first_complaint
 from pdnas.models import AnyDesign, Network, make_network
+from pdnas.tasks.source import Kind
 
 SETTINGS = "settings.json"
 ENVIRONMENT = "environment.json"
 HISTORY = "history.jsonl"
 ARCHITECTURE = "architecture.json"
 WEIGHTS = "model.safetensors"
+PREDICTIONS = "predictions.safetensors"
 RESULT = "result.json"
 FOLDER = Path("checkpoint")
 CHECKPOINT = FOLDER / "trainings.json"
@@ -213,6 +216,24 @@ class SearchReport(Record):
     stopped: Literal["budget", "interrupt"] | None = None
 
 
+class DataRecord(Record):
+    """What a network was trained on, as far as it must know it of other data.
+
+    Args:
+        kind: One class per node, several labels per node, or a yes-or-no question.
+        sha256: Of the graphs and their labels.
+        normalize: Whether each node's features were scaled to sum to one.
+        undirected: Whether the reverse of every edge was added.
+        feature_names: The columns of a table in order; empty where there was none.
+    """
+
+    kind: Kind
+    sha256: str
+    normalize: bool
+    undirected: bool
+    feature_names: tuple[str, ...] = ()
+
+
 class Result(Record):
     """What came out: an architecture and how well it does; ``result.json`` of a run.
 
@@ -239,6 +260,7 @@ class Result(Record):
         tune_seconds: Time that the recipe's tuning took; 0 if it was not tuned.
         train_seconds: Time of all trainings.
         device: Where they ran.
+        data: What the network was trained on; none in runs of early versions.
         version: Of pdnas.
     """
 
@@ -264,6 +286,7 @@ class Result(Record):
     tune_seconds: float = 0.0
     train_seconds: float
     device: str
+    data: DataRecord | None = None
     version: str = __version__
 
     _model: Network | None = PrivateAttr(default=None)
@@ -304,6 +327,31 @@ class Result(Record):
             f"hidden {self.hidden}, {self.parameters:,} parameters, "
             f"{self.search_seconds + self.train_seconds:.1f} s on {self.device}"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What the trained network says of every node of the graphs that it was trained on.
+
+    Args:
+        logits: ``[N, C]``, graph after graph.
+        labels: Classes ``[N]``, -1 where unknown, or zeros and ones ``[N, K]``.
+        part: ``[N]``, 0 for none, 1 train, 2 val, 3 test.
+        graph: ``[N]``, the number of each node's graph.
+        node_ids: The user's own names of the nodes; empty where there are none.
+    """
+
+    logits: Tensor
+    labels: Tensor
+    part: Tensor
+    graph: Tensor
+    node_ids: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        nodes = self.logits.size(0)
+        counts = {len(field) for field in (self.labels, self.part, self.graph)}
+        if self.logits.dim() != 2 or counts != {nodes} or len(self.node_ids) not in (0, nodes):
+            raise RunError(f"The predictions of {nodes} nodes do not fit together.")
 
 
 class AnySettings(Record):
@@ -432,6 +480,37 @@ class RunDirectory:
             return load_file(path)
         except (OSError, SafetensorError) as error:
             raise RunError(f"The weights '{path}' cannot be read: {error}.") from None
+
+    def write_predictions(self, predictions: Predictions) -> None:
+        """Write what the trained network says of the graphs that it was trained on."""
+        ids = json.dumps(predictions.node_ids).encode()
+        tensors = {
+            "logits": predictions.logits.float(),
+            "labels": predictions.labels.long(),
+            "part": predictions.part.to(torch.uint8),
+            "graph": predictions.graph.long(),
+            "node_ids": torch.frombuffer(bytearray(ids), dtype=torch.uint8),
+        }
+        self.write_weights(PREDICTIONS, tensors)
+
+    def read_predictions(self) -> Predictions:
+        """Read what :meth:`write_predictions` wrote."""
+        path = self.path / PREDICTIONS
+        if not path.is_file():
+            raise RunError(
+                f"The run '{self.path}' holds no predictions: it is not finished, or of an early "
+                "version; finish it with pdnas resume, or give the data to pdnas predict."
+            )
+        try:
+            tensors = load_file(path)
+            ids = json.loads(tensors.pop("node_ids").numpy().tobytes())
+            return Predictions(**tensors, node_ids=tuple(ids))
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RunError) as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise RunError(
+                f"The predictions '{path}' cannot be read ({reason}); give the data to pdnas "
+                "predict, or run again."
+            ) from None
 
     def write_state(self, name: Path, tensors: Mapping[str, Tensor], about: BaseModel) -> None:
         """Write the state of something that goes on; the state before it is kept beside it.

@@ -71,6 +71,9 @@ class Source:
         metric: The metric that the data's authors use, where it is not the kind's default.
         node_ids: The user's own names of the nodes of a single graph, if there are any.
         note: What must be said wherever a figure on these data is printed.
+        normalize: Whether each node's features were scaled to sum to one.
+        undirected: Whether the reverse of every edge was added.
+        feature_names: The columns of a table that became features, in order, if it was one.
     """
 
     name: str
@@ -81,6 +84,9 @@ class Source:
     metric: Metric | None = None
     node_ids: tuple[str, ...] = ()
     note: str = ""
+    normalize: bool = False
+    undirected: bool = False
+    feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.graphs) > 1 and any((graph.y == UNLABELLED).any() for graph in self.graphs):
@@ -266,7 +272,16 @@ def source_from_graphs(
         )
         for data, y in zip(graphs, labels, strict=True)
     )
-    return Source(name, read, class_names, kind, splits or {}, metric)
+    return Source(
+        name,
+        read,
+        class_names,
+        kind,
+        splits or {},
+        metric,
+        normalize=normalize,
+        undirected=undirected,
+    )
 
 
 def kind_of(y: Tensor, name: str) -> Kind:

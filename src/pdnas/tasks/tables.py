@@ -52,7 +52,12 @@ def read(folder: Path, options: ReadOptions) -> Source:
         normalize=bool(options.normalize),
         undirected=options.undirected is not False,
     )
-    return replace(source, splits=splits, node_ids=tuple(ids.to_pylist()))
+    return replace(
+        source,
+        splits=splits,
+        node_ids=tuple(ids.to_pylist()),
+        feature_names=tuple(features),
+    )
 
 
 def _read_table(folder: Path, name: str) -> pa.Table:

@@ -31,6 +31,7 @@ from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch, Fit, fit, read_test, seeded
 from pdnas.training.memory import load_of, settle
 from pdnas.training.parallel import by_first
+from pdnas.training.predictions import predict_task, record_of
 from pdnas.training.recipe import Recipe, find_recipe
 from pdnas.training.teaching import mean_answers, teacher_seeds
 
@@ -148,6 +149,7 @@ def train(
     if run is not None:
         run.write_json(ARCHITECTURE, architecture)
         run.write_weights(WEIGHTS, ledger.best_weights)
+        run.write_predictions(predict_task(result, tasks[ledger.best // len(seeds)]))
         run.write_json(RESULT, result)
     return result
 
@@ -244,6 +246,7 @@ def sum_up(
         seeds=tuple(seeds),
         train_seconds=sum(training.seconds for training in trainings),
         device=str(task.graphs[0].y.device),
+        data=record_of(task.source),
     )
 
 
@@ -289,6 +292,12 @@ class _Ledger:
         weights = run.read_weights(CHECKPOINT_WEIGHTS)
         run.cut_history(record.history_bytes)
         return list(record.trainings), weights
+
+    @property
+    def best(self) -> int:
+        """The number of the training that the weights are of: the first of the best."""
+        values = [training.val for training in self.trainings]
+        return values.index(max(values))
 
     def add(self, training: Training, epochs: Sequence[Epoch], weights: dict[str, Tensor]) -> None:
         best = max((other.val for other in self.trainings), default=-math.inf)
