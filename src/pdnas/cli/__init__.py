@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": "strategies and baselines side by side on one split, one budget",
     "reproduce": "a table of the paper, ours beside theirs",
     "resume": "go on where a run stopped",
+    "export": "a run's network as a file that needs no pdnas",
     "tasks": "what there is to train on",
     "space": "what there is to search in",
 }

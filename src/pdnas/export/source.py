@@ -9,7 +9,7 @@ from torch import Tensor
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import ExportError
 from pdnas.export.ops import HELPERS, Place, Snippet, Weight, write_op
-from pdnas.export.text import LINE, constant, docstring, paragraph, prose
+from pdnas.export.text import LINE, constant, docstring, literal, paragraph, prose
 from pdnas.runs import Result
 
 FLOW = ("expansion", "propagation", "attention", "aggregation", "heads", "combine")
@@ -61,7 +61,7 @@ def write_source(result: Result, module: str, weights: str) -> str:
     constants = [
         f"# {_meaning(result)}",
         *constant("CLASSES", result.class_names),
-        f'WEIGHTS = Path(__file__).with_name("{weights}")',
+        f"WEIGHTS = Path(__file__).with_name({literal(weights)})",
     ]
     body = "\n\n".join(parts)
     return "\n".join(
@@ -144,19 +144,18 @@ def _block(place: Place) -> BlockSource:
         "",
         f"    def forward(self, x: Tensor{edges}) -> Tensor:",
         f'        """[N, {dims.in_channels}] -> [N, {dims.out_channels}]."""',
-        *(f"        {line}" for line in _forward(written, reads)),
+        *(f"        {line}" for line in _forward(written)),
     ]
     return BlockSource("\n".join(lines) + "\n", weights, reads)
 
 
-def _forward(written: Sequence[Snippet], reads_edges: bool) -> list[str]:
+def _forward(written: Sequence[Snippet]) -> list[str]:
     """The lines of a block's ``forward``; its last assignment becomes what it returns."""
     lines = []
-    if reads_edges and any(snippet.self_loops for snippet in written):
-        call = "add_remaining_self_loops(edge_index, num_nodes=x.size(0))"
-        if any(snippet.needs_edges for snippet in written):
-            lines.append(f"edge_index, _ = {call}")
     if any(snippet.needs_edges for snippet in written):
+        if any(snippet.self_loops for snippet in written):
+            call = "add_remaining_self_loops(edge_index, num_nodes=x.size(0))"
+            lines.append(f"edge_index, _ = {call}")
         lines.append("source, target = edge_index")
     for snippet in written:
         if snippet.comment:

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import keyword
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
@@ -66,11 +65,11 @@ def export(
             draft = Path(folder) / path.name
             files = _write_python(result, draft)
             if format == "torch":
-                files = [_write_program(result, _load_network(files[0]), draft)]
+                files = [_write_program(result, _load_network(files[-1]), draft)]
                 _check(result, _load_program(draft))
             else:
                 _check(result, _load_network(draft))
-            return [_move(file, path.parent) for file in reversed(files)][::-1]
+            return [_move(file, path.parent) for file in files]
     except OSError as error:
         raise ExportError(
             f"'{path}' cannot be written ({error.strerror}); give an --output that you may write "
@@ -112,12 +111,12 @@ def _on_cpu(network: nn.Module) -> dict[str, Tensor]:
 
 
 def _write_python(result: Result, path: Path) -> list[Path]:
-    """The source file and its weights, whatever the ending of the path."""
+    """The weights and the source file, whatever the ending of the path."""
     source, weights = path.with_suffix(".py"), _weights_beside(path)
     text = write_source(result, source.stem, weights.name)
     source.write_text(text, encoding="utf-8")
     torch.save(write_weights(result), weights)
-    return [source, weights]
+    return [weights, source]
 
 
 def _write_program(result: Result, network: nn.Module, path: Path) -> Path:
@@ -177,6 +176,5 @@ def _check(result: Result, network: Logits) -> None:
 def _move(file: Path, folder: Path) -> Path:
     """Put a finished file in its place."""
     place = folder / file.name
-    shutil.copymode(file, place) if place.exists() else None
     file.replace(place)
     return place
