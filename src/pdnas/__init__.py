@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pdnas.architecture import Architecture, BlockSpec
     from pdnas.compare import compare
     from pdnas.errors import PdnasError
+    from pdnas.export import export
     from pdnas.models import GraphNetwork
     from pdnas.prediction import predict
     from pdnas.runs import Result, load_run
@@ -31,6 +32,7 @@ _HOMES = {
     "Result": "pdnas.runs",
     "SearchSpace": "pdnas.space",
     "compare": "pdnas.compare",
+    "export": "pdnas.export",
     "load_run": "pdnas.runs",
     "load_task": "pdnas.tasks",
     "predict": "pdnas.prediction",
@@ -49,6 +51,7 @@ __all__ = [
     "SearchSpace",
     "__version__",
     "compare",
+    "export",
     "load_run",
     "load_task",
     "predict",

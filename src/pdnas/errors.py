@@ -35,6 +35,10 @@ class RunError(PdnasError):
     """A run directory that cannot be written or read."""
 
 
+class ExportError(PdnasError):
+    """A network that cannot be written as a file of its own."""
+
+
 class DeviceError(PdnasError):
     """A device that this machine does not have."""
 

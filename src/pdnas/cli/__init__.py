@@ -31,6 +31,7 @@ COMMANDS = {
     "predict": "the class of every node, by a trained run",
     "report": "the page of a run, or of several side by side",
     "resume": "go on where a run stopped",
+    "export": "a run's network as a file that needs no pdnas",
     "tasks": "what there is to train on",
     "space": "what there is to search in",
 }

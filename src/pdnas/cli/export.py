@@ -1,0 +1,51 @@
+"""``pdnas export``: the network of a run as files that need no pdnas."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from pdnas.cli.flags import by_default
+from pdnas.export import export
+from pdnas.export.write import Format
+
+HINTS = {
+    "python": "from {stem} import load_network\nlogits = load_network()(x, edge_index)",
+    "torch": "network = torch.export.load({path!r}).module()\nlogits = network(x, edge_index)",
+}
+"""How each format is used, in two lines."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """Write the network of a run as a file that needs no pdnas, checked beside the run's own."""
+
+    run_dir: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """the run directory"""
+    format: Format = "python"
+    """python: readable source for torch and torch-geometric, its weights beside it; torch: a
+    torch.export program for graphs of any size"""
+    output: Annotated[
+        Path | None,
+        tyro.conf.arg(aliases=["-o"]),
+        by_default("network.py or network.pt2 in the run"),
+    ] = None
+    """the file to write"""
+    json: bool = False
+    """print one line of JSON instead"""
+    quiet: bool = False
+    """say nothing"""
+
+    def run(self) -> int:
+        """Write the files and say how they are used."""
+        written = export(self.run_dir, self.format, self.output)
+        if self.json:
+            files = [str(path) for path in written]
+            print(json.dumps({"run": str(self.run_dir), "format": self.format, "files": files}))
+        elif not self.quiet:
+            main = written[-1]
+            print("\n".join(f"wrote {path}" for path in written))
+            print(HINTS[self.format].format(stem=main.stem, path=str(main)))
+        return 0

@@ -1,0 +1,323 @@
+"""A network as one readable Python file, which needs torch and torch-geometric only."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pdnas.architecture import Architecture, BlockSpec
+from pdnas.errors import ExportError
+from pdnas.export.ops import HELPERS, Place, Snippet, Weight, write_op
+from pdnas.export.text import LINE, constant, docstring, literal, paragraph, prose
+from pdnas.runs import Result
+
+FLOW = ("expansion", "propagation", "attention", "aggregation", "heads", "combine")
+"""The slots in the order in which a block's source has them; a bias follows, and the rest."""
+
+ATTENTIVE = ("attention", "aggregation", "heads")
+"""The slots that play no part in a block of another propagation than one step."""
+
+OWN_NAMES = {"expansion": "transform"}
+"""What a block of ours calls the op of a slot, where that is not the slot's name."""
+
+PYG = ("add_remaining_self_loops", "degree", "scatter", "softmax")
+"""What a file may import of torch-geometric."""
+
+
+@dataclass(frozen=True)
+class BlockSource:
+    """The source of a block.
+
+    Args:
+        body: Of its class.
+        weights: Our names of its weights, and what became of them.
+        reads_edges: Whether its ``forward`` has edges among its arguments.
+    """
+
+    body: str
+    weights: Mapping[str, Weight]
+    reads_edges: bool
+
+
+def write_source(result: Result, module: str, weights: str) -> str:
+    """The file of a result's network.
+
+    Args:
+        result: With an architecture of blocks.
+        module: What the file will be imported as.
+        weights: Name of the file with the weights, beside it.
+    """
+    architecture = architecture_of(result)
+    sources = _blocks(architecture, result)
+    names = _class_names(sources)
+    classes = [
+        f"class {names[number]}(nn.Module):\n{source.body}"
+        for number, source in enumerate(sources)
+        if names[number] == f"Block{number}"
+    ]
+    code = "\n\n".join([*classes, _network(architecture, result, sources, names)])
+    parts = [*_helpers(code), code, _loader()]
+    constants = [
+        f"# {_meaning(result)}",
+        *constant("CLASSES", result.class_names),
+        f"WEIGHTS = Path(__file__).with_name({literal(weights)})",
+    ]
+    body = "\n\n".join(parts)
+    return "\n".join(
+        [
+            *_about(architecture, result, module),
+            "",
+            *_imports(body),
+            "",
+            *constants,
+            "\n",
+            body,
+        ]
+    )
+
+
+def write_weights(result: Result) -> dict[str, Tensor]:
+    """The weights of a result's network under the names of its file."""
+    architecture, given = architecture_of(result), result.model.state_dict()
+    weights = {}
+    for number, source in enumerate(_blocks(architecture, result)):
+        for own, there in source.weights.items():
+            weight = given[f"blocks.{number}.{own}"]
+            weights[f"block_{number}.{there.name}"] = weight.t() if there.transposed else weight
+    for i, j in architecture.gates:
+        weights[f"{_shortcut(i, j)}.weight"] = given[f"shortcuts.{i}_{j}"].t()
+    return {name: weight.detach().cpu().contiguous() for name, weight in weights.items()}
+
+
+def architecture_of(result: Result) -> Architecture:
+    """The architecture of a result, or one sentence if it is none of blocks."""
+    if isinstance(result.architecture, Architecture):
+        return result.architecture
+    raise ExportError(
+        f"The network is the published '{result.architecture.name}', which is no row of blocks, "
+        "and only blocks can be exported; use it from Python: pdnas.load_run(RUN).model."
+    )
+
+
+def _blocks(architecture: Architecture, result: Result) -> list[BlockSource]:
+    widths = architecture.widths(result, result.hidden)
+    return [
+        _block(
+            Place(
+                spec,
+                spec.dims(widths[number], widths[number + 1], result.hidden),
+                architecture.attention_normalization,
+            )
+        )
+        for number, spec in enumerate(architecture.blocks)
+    ]
+
+
+def _block(place: Place) -> BlockSource:
+    spec, dims = place.spec, place.dims
+    slots = [slot for slot in FLOW if spec.attends or slot not in ATTENTIVE]
+    snippets = {slot: write_op(slot, place) for slot in slots}
+    if spec.bias:
+        snippets["bias"] = Snippet(
+            "Bias.",
+            ("h = h + self.bias",),
+            (f"self.bias = nn.Parameter(torch.zeros({dims.out_channels}))",),
+        )
+    snippets |= {slot: write_op(slot, place) for slot in ("norm", "activation")}
+    weights = {
+        f"{OWN_NAMES.get(slot, slot)}.{own}": there
+        for slot, snippet in snippets.items()
+        for own, there in snippet.weights.items()
+    }
+    if spec.bias:
+        weights["bias"] = Weight("bias")
+    written = list(snippets.values())
+    reads = any(snippet.needs_edges or snippet.needs_edge_index for snippet in written)
+    edges = ", edge_index: Tensor" if reads else ""
+    lines = [
+        f"    {docstring(_words(spec), 4)}",
+        "",
+        "    def __init__(self) -> None:",
+        "        super().__init__()",
+        *(f"        {line}" for snippet in written for line in snippet.init),
+        "",
+        f"    def forward(self, x: Tensor{edges}) -> Tensor:",
+        f'        """[N, {dims.in_channels}] -> [N, {dims.out_channels}]."""',
+        *(f"        {line}" for line in _forward(written)),
+    ]
+    return BlockSource("\n".join(lines) + "\n", weights, reads)
+
+
+def _forward(written: Sequence[Snippet]) -> list[str]:
+    """The lines of a block's ``forward``; its last assignment becomes what it returns."""
+    lines = []
+    if any(snippet.needs_edges for snippet in written):
+        if any(snippet.self_loops for snippet in written):
+            call = "add_remaining_self_loops(edge_index, num_nodes=x.size(0))"
+            lines.append(f"edge_index, _ = {call}")
+        lines.append("source, target = edge_index")
+    for snippet in written:
+        if snippet.comment:
+            lines.append(f"# {snippet.comment}")
+        lines.extend(snippet.lines)
+    value = lines[-1].removeprefix("h = ")
+    return [*lines[:-1], f"return {value}"]
+
+
+def _words(spec: BlockSpec) -> str:
+    words = str(spec)
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _class_names(sources: Sequence[BlockSource]) -> list[str]:
+    """The class of each block: that of the first block with the same source."""
+    bodies = [source.body for source in sources]
+    return [f"Block{bodies.index(body)}" for body in bodies]
+
+
+def _network(
+    architecture: Architecture,
+    result: Result,
+    sources: Sequence[BlockSource],
+    names: Sequence[str],
+) -> str:
+    widths = architecture.widths(result, result.hidden)
+    made = [f"self.block_{number} = {name}()" for number, name in enumerate(names)]
+    if architecture.gates:
+        made.append("# Shortcuts, from the input of a block to the output of one.")
+    made += [
+        f"self.{_shortcut(i, j)} = nn.Linear({widths[i]}, {widths[j + 1]}, bias=False)"
+        for i, j in architecture.gates
+    ]
+    steps: list[str] = []
+    for number, source in enumerate(sources):
+        edges = ", edge_index" if source.reads_edges else ""
+        terms = [f"self.block_{number}({_flow(number)}{edges})"]
+        terms += [
+            f"self.{_shortcut(i, j)}({_flow(i)})" for i, j in architecture.gates if j == number
+        ]
+        last = number == architecture.num_blocks - 1
+        steps += _sum("return" if last else f"{_flow(number + 1)} =", terms)
+    return "\n".join(
+        [
+            "class Network(nn.Module):",
+            '    """The blocks in a row, and the shortcuts across them."""',
+            "",
+            "    def __init__(self) -> None:",
+            "        super().__init__()",
+            *(f"        {line}" for line in made),
+            "",
+            "    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:",
+            f'        """Logits, [N, {widths[0]}], [2, E] -> [N, {widths[-1]}]."""',
+            *(f"        {line}" for line in steps),
+            "",
+        ]
+    )
+
+
+def _shortcut(i: int, j: int) -> str:
+    return f"shortcut_{i}_{j}"
+
+
+def _flow(number: int) -> str:
+    """What the input of a block is called."""
+    return f"h{number}" if number else "x"
+
+
+def _sum(begin: str, terms: Sequence[str]) -> list[str]:
+    """A statement with a sum, in one line where it fits."""
+    line = f"{begin} {' + '.join(terms)}"
+    if len(line) + 8 <= LINE:
+        return [line]
+    rest = (f"    + {term}" for term in terms[1:])
+    return [f"{begin} (", f"    {terms[0]}", *rest, ")"]
+
+
+def _loader() -> str:
+    return '''\
+def load_network(path: str | Path = WEIGHTS) -> Network:
+    """The network with its trained weights."""
+    network = Network()
+    network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    return network.eval()
+'''
+
+
+def _names(code: str, name: str) -> bool:
+    return re.search(rf"\b{name}\(", code) is not None
+
+
+def _helpers(code: str) -> list[str]:
+    """The functions that the code names, and those that these name."""
+    named: set[str] = set()
+    while more := {name for name in HELPERS if name not in named and _names(code, name)}:
+        named |= more
+        code += "".join(HELPERS[name] for name in more)
+    return [source for name, source in HELPERS.items() if name in named]
+
+
+def _imports(code: str) -> list[str]:
+    lines = ["from pathlib import Path", "", "import torch"]
+    if "F." in code:
+        lines.append("import torch.nn.functional as F")
+    lines.append("from torch import Tensor, nn")
+    used = ", ".join(name for name in PYG if _names(code, name))
+    if used:
+        lines.append(f"from torch_geometric.utils import {used}")
+    return lines
+
+
+def _meaning(result: Result) -> str:
+    """What the logits say, as far as it is known."""
+    if result.out_channels == 1:
+        return "A logit above 0 stands for the second."
+    return "What each logit stands for."
+
+
+def _about(architecture: Architecture, result: Result, module: str) -> list[str]:
+    """The docstring of the file."""
+    task = prose(f"{result.task} ({result.note})" if result.note else result.task)
+    verb = "found" if result.strategy else "trained"
+    count, seeds = len(result.test.values), ", ".join(map(str, result.seeds))
+    figures = (
+        f"Test {result.metric}: {result.test} % on the split {prose(result.split.name)}, "
+        f"{'one training' if count == 1 else f'mean of {count} trainings'} "
+        f"({'seed' if len(result.seeds) == 1 else 'seeds'} {seeds}); validation {result.val} %. "
+        f"The weights, {result.parameters:,} of them, are those of the training with the best "
+        "validation. What a training drops at random is left out."
+    )
+    gates = ", ".join(f"{i} -> {j}" for i, j in architecture.gates)
+    blocks = [f"    {number}: {spec}" for number, spec in enumerate(architecture.blocks)]
+    if architecture.attention_normalization == "none":
+        blocks.append("    Attention is not normalized.")
+    first, *rest = paragraph(f"The graph neural network that pdnas {verb} for {task}.")
+    return [
+        f'"""{first}',
+        *rest,
+        "",
+        *paragraph(figures),
+        "",
+        "Its blocks, by transform, attention, aggregation, combination and activation:",
+        "",
+        *blocks,
+        "",
+        *paragraph(
+            f"Shortcuts lead from the input of one block to the output of another: {gates}."
+            if gates
+            else "There are no shortcuts."
+        ),
+        "",
+        "Usage:",
+        "",
+        f"    from {module} import CLASSES, load_network",
+        "",
+        "    network = load_network()",
+        "    logits = network(x, edge_index)",
+        "",
+        *paragraph(
+            f"Here x holds the features of the nodes, [N, {result.in_channels}], and edge_index "
+            "the sources and targets of the edges, [2, E], as in PyG."
+        ),
+        '"""',
+    ]
