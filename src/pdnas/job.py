@@ -10,7 +10,7 @@ from pdnas.architecture import Architecture, check_hidden
 from pdnas.errors import SearchError, first_complaint
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
-from pdnas.runs import Record, Trial
+from pdnas.runs import Record, Result, Trial
 from pdnas.search import Candidate, Problem, Search, SearchEpoch
 from pdnas.search.base import AnyStrategy
 from pdnas.search.pdnas import PRESETS
@@ -171,6 +171,7 @@ class Cell(Record):
         warnings: What went wrong.
         seconds: How long it took.
         refine_seconds: How long it then took to find candidates and to look closer at them.
+        stopped: Whether it ended before its time, because a watcher had seen enough.
     """
 
     num_blocks: int
@@ -180,6 +181,7 @@ class Cell(Record):
     warnings: tuple[str, ...]
     seconds: float
     refine_seconds: float
+    stopped: bool = False
 
 
 class Progress(Record):
@@ -226,12 +228,14 @@ class Mark(Record):
         seconds: Time that the search had taken.
         elapsed: Time that the whole job had taken.
         history_bytes: Length of the history then.
+        stopped: Whether the search is not to go on, because a watcher had seen enough.
     """
 
     cell: int
     seconds: float
     elapsed: float
     history_bytes: int
+    stopped: bool = False
 
 
 class Tuner(Protocol):
@@ -266,13 +270,17 @@ class Tuner(Protocol):
 
 
 class Watcher:
-    """Whoever wants to see a job at work overrides some of these."""
+    """Whoever wants to see a job at work, or to end its searches, overrides some of these."""
 
     def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
         """The costs are estimated and the job begins."""
 
     def searched(self, search: Search, epoch: SearchEpoch) -> None:
         """A search of the grid has done an epoch."""
+
+    def is_enough(self, search: Search, epoch: SearchEpoch) -> bool:  # noqa: ARG002
+        """Whether that search is to end after this epoch; the job goes on with its candidates."""
+        return False
 
     def rating(self, search: Search) -> None:
         """A search of the grid is over and looks at its candidates."""
@@ -288,6 +296,70 @@ class Watcher:
 
     def noted(self, sentence: str) -> None:
         """Something happened that the user should know."""
+
+    def finished(self, result: Result) -> None:
+        """The job is done, and this came out."""
+
+
+class Watchers(Watcher):
+    """Several watchers as one; a search ends as soon as one of them has seen enough.
+
+    Args:
+        members: Told in this order.
+    """
+
+    def __init__(self, *members: Watcher) -> None:
+        self._members = members
+
+    def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
+        for member in self._members:
+            member.planned(plan, problems)
+
+    def searched(self, search: Search, epoch: SearchEpoch) -> None:
+        for member in self._members:
+            member.searched(search, epoch)
+
+    def is_enough(self, search: Search, epoch: SearchEpoch) -> bool:
+        answers = [member.is_enough(search, epoch) for member in self._members]  # all are asked
+        return any(answers)
+
+    def rating(self, search: Search) -> None:
+        for member in self._members:
+            member.rating(search)
+
+    def trained(self, what: str, epoch: Epoch) -> None:
+        for member in self._members:
+            member.trained(what, epoch)
+
+    def tried(self, trial: Trial) -> None:
+        for member in self._members:
+            member.tried(trial)
+
+    def tuned(self, trial: int, wanted: int) -> None:
+        for member in self._members:
+            member.tuned(trial, wanted)
+
+    def noted(self, sentence: str) -> None:
+        for member in self._members:
+            member.noted(sentence)
+
+    def finished(self, result: Result) -> None:
+        for member in self._members:
+            member.finished(result)
+
+
+class Callback(Watcher):
+    """A function as a watcher.
+
+    Args:
+        function: Told of every epoch of a search; if it says true, that search ends there.
+    """
+
+    def __init__(self, function: Callable[[SearchEpoch], bool | None]) -> None:
+        self._function = function
+
+    def is_enough(self, search: Search, epoch: SearchEpoch) -> bool:  # noqa: ARG002
+        return bool(self._function(epoch))
 
 
 def load_of_job(job: Job, task: GraphTask, device: torch.device) -> Load:
