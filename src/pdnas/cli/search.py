@@ -22,23 +22,23 @@ from pdnas.cli.flags import (
     kept,
     tell,
 )
-from pdnas.cli.live import SearchProgress
 from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError, SearchError
 from pdnas.job import Job, Tuner, settle_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import search
+from pdnas.progress import SearchProgress
 from pdnas.runs import (
     JOURNAL,
     PIPELINE,
     RESULT,
-    Record,
     Result,
     RunDirectory,
 )
 from pdnas.search import STRATEGIES, Strategy
 from pdnas.search.pdnas import PRESETS, Pdnas
 from pdnas.search.rated import Rated
+from pdnas.settings import SearchSettings
 from pdnas.space import SPACES, find_space
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe
@@ -49,16 +49,6 @@ RecipeChanges: Any = changes_of([Recipe], "recipe", without=["epochs"])
 StrategyChanges: Any = changes_of(
     [STRATEGIES[name] for name in STRATEGIES], "strategy", without=["name", "epochs"]
 )
-
-
-class SearchSettings(Record):
-    """All that decides a search run: what ``settings.json`` holds and ``pdnas resume`` reads."""
-
-    command: Literal["search"] = "search"
-    job: Job
-    task: TaskFlags
-    task_name: str
-    device: DeviceFlags
 
 
 @dataclass(frozen=True)

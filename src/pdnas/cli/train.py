@@ -3,13 +3,13 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 import tyro
 
 from pdnas.architecture import check_hidden
-from pdnas.cli.display import TrainingProgress, show
+from pdnas.cli.display import show
 from pdnas.cli.flags import (
     MANY,
     DeviceFlags,
@@ -24,17 +24,18 @@ from pdnas.cli.flags import (
 )
 from pdnas.compare.work import read_attempt
 from pdnas.errors import PdnasError
-from pdnas.models import AnyDesign, Design, load_design
+from pdnas.models import Design, load_design
 from pdnas.models.baselines import BASELINES
+from pdnas.progress import TrainingProgress
 from pdnas.registry import unknown
 from pdnas.runs import (
     RESULT,
     SETTINGS,
     AnySettings,
-    Record,
     Result,
     RunDirectory,
 )
+from pdnas.settings import TrainSettings
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe, train
 from pdnas.training.batching import check_shared
@@ -43,20 +44,6 @@ from pdnas.training.parallel import by_first, group
 from pdnas.training.seeds import check_seeds
 
 HIDDEN = 64
-
-
-class TrainSettings(Record):
-    """All that decides a training run: what ``settings.json`` holds and ``pdnas resume`` reads."""
-
-    command: Literal["train"] = "train"
-    name: str
-    architecture: AnyDesign
-    hidden: int
-    recipe: Recipe
-    seeds: tuple[int, ...]
-    task: TaskFlags
-    task_name: str
-    device: DeviceFlags
 
 
 @dataclass(frozen=True)
@@ -156,7 +143,7 @@ def _execute(
     device: torch.device,
 ) -> int:
     check_hidden(settings.hidden)
-    splits = settings.task.chosen_splits()
+    splits = settings.split_seeds
     for seed in splits:
         task.with_split(task.split.name, seed)  # refuses one that is not there before any writing
     if run is None:
