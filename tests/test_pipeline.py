@@ -2036,7 +2036,7 @@ def test_a_run_that_dies_after_its_callback_does_not_search_on(
 
 def test_watchers_are_all_told_and_any_of_them_can_end_a_search(tiny_task: GraphTask) -> None:
     class Finish(Events):
-        def finished(self, result: Result) -> None:
+        def ended(self, result: Result) -> None:
             self._add(f"finished on {result.task}")
 
     first, last = Finish(), Finish()

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from pdnas.api import search, train
     from pdnas.architecture import Architecture, BlockSpec
     from pdnas.compare import compare
     from pdnas.errors import PdnasError
+    from pdnas.job import Watcher
     from pdnas.models import GraphNetwork
     from pdnas.runs import Result, load_run
     from pdnas.space import SearchSpace
     from pdnas.tasks import GraphTask, load_task
-    from pdnas.training import Recipe, train
-    from pdnas.tuning import search
+    from pdnas.training import Recipe
 
 _HOMES = {
     "Architecture": "pdnas.architecture",
@@ -29,11 +30,12 @@ _HOMES = {
     "Recipe": "pdnas.training",
     "Result": "pdnas.runs",
     "SearchSpace": "pdnas.space",
+    "Watcher": "pdnas.job",
     "compare": "pdnas.compare",
     "load_run": "pdnas.runs",
     "load_task": "pdnas.tasks",
-    "search": "pdnas.tuning",
-    "train": "pdnas.training",
+    "search": "pdnas.api",
+    "train": "pdnas.api",
 }
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "Recipe",
     "Result",
     "SearchSpace",
+    "Watcher",
     "__version__",
     "compare",
     "load_run",

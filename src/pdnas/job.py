@@ -1,7 +1,8 @@
 """A job: what is to be done, what it may cost, how far it has come, and who watches."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypedDict
 
 import torch
 from pydantic import Field, ValidationError
@@ -11,10 +12,11 @@ from pdnas.errors import SearchError, first_complaint
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
 from pdnas.runs import Record, Result, Trial
-from pdnas.search import Candidate, Problem, Search, SearchEpoch
+from pdnas.search import Candidate, Problem, Search, SearchEpoch, Strategy
 from pdnas.search.base import AnyStrategy
 from pdnas.search.pdnas import PRESETS
-from pdnas.space import SPACES, SearchSpace, check_blocks
+from pdnas.search.rated import labeled
+from pdnas.space import SPACES, SearchSpace, check_blocks, find_space
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, find_recipe
 from pdnas.training.fit import Epoch
@@ -297,7 +299,7 @@ class Watcher:
     def noted(self, sentence: str) -> None:
         """Something happened that the user should know."""
 
-    def finished(self, result: Result) -> None:
+    def ended(self, result: Result) -> None:
         """The job is done, and this came out."""
 
 
@@ -343,9 +345,9 @@ class Watchers(Watcher):
         for member in self._members:
             member.noted(sentence)
 
-    def finished(self, result: Result) -> None:
+    def ended(self, result: Result) -> None:
         for member in self._members:
-            member.finished(result)
+            member.ended(result)
 
 
 class Callback(Watcher):
@@ -392,10 +394,46 @@ def settle_job(
     return job.model_copy(update={"recipe": recipe})
 
 
-def make_job(**settings: Any) -> Job:
-    """A job of some settings; what is not given keeps its default."""
+class JobSettings(TypedDict, total=False):
+    """The fields of a :class:`Job` as they may be given; what is not given keeps its default.
+
+    A space may be a name or a TOML file, a strategy a name, a recipe a name, a TOML file or some
+    of its values; a single depth or hidden size need not be a tuple.
+    """
+
+    space: SearchSpace | str | Path
+    strategy: Strategy | str
+    blocks: int | Sequence[int]
+    hidden: int | Sequence[int]
+    recipe: Recipe | Mapping[str, Any] | str | Path
+    seed: int
+    seeds: int
+    candidates: int
+    designs: Literal["on", "off"]
+    incumbents: Sequence[Architecture]
+    mutations: int
+    repeats: int
+    tune: int
+    controls: Sequence[str]
+    max_parameters: int | None
+    budget_seconds: float | None
+    budget_trials: int | None
+
+
+def make_job(**given: Any) -> Job:
+    """A job of some settings, see :class:`JobSettings`."""
+    settings = {
+        name: str(value) if isinstance(value, Path) else value for name, value in given.items()
+    }
     if "recipe" in settings:
         settings["recipe"] = find_recipe(settings["recipe"])
+    if isinstance(settings.get("space"), str):
+        settings["space"] = find_space(settings["space"])
+    if isinstance(settings.get("strategy"), str):
+        settings["strategy"] = labeled(settings["strategy"])
+    for name in ("blocks", "hidden"):
+        if isinstance(settings.get(name), int):
+            settings[name] = (settings[name],)
     try:
         return Job.model_validate(settings)
     except ValidationError as error:

@@ -187,7 +187,7 @@ class Pipeline:
             self._write_result(self._result("interrupt"))
             raise
         result = self._write_result(self._result(None if self._is_whole() else "budget"))
-        self.watcher.finished(result)
+        self.watcher.ended(result)
         return result
 
     def _note_time(self) -> None:

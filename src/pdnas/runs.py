@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pdnas import __version__
 from pdnas.architecture import Architecture
-from pdnas.errors import PdnasError, RunError, first_complaint
+from pdnas.errors import PdnasError, RunError, UnknownNameError, first_complaint
 from pdnas.models import AnyDesign, Network, make_network
 
 SETTINGS = "settings.json"
@@ -417,6 +417,11 @@ class RunDirectory:
             ) from None
         except ValidationError as error:
             raise RunError(f"'{path}' is damaged: {first_complaint(error)}; run again.") from None
+        except UnknownNameError as error:
+            raise RunError(
+                f"'{path}' has a name that is not registered here; if it is of your own, import "
+                f"the module that registers it first ({str(error).rstrip('.')})."
+            ) from None
         except PdnasError as error:
             raise RunError(f"'{path}' is damaged: {error}") from None
 

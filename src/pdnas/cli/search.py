@@ -1,6 +1,7 @@
 """``pdnas search``: from a graph to a trained network."""
 
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,7 +25,7 @@ from pdnas.cli.flags import (
 )
 from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError, SearchError
-from pdnas.job import Job, Tuner, settle_job
+from pdnas.job import Job, Tuner, Watcher, Watchers, settle_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import search
 from pdnas.progress import SearchProgress
@@ -41,6 +42,7 @@ from pdnas.search.rated import Rated
 from pdnas.settings import SearchSettings
 from pdnas.space import SPACES, find_space
 from pdnas.tasks import GraphTask
+from pdnas.tensorboard import TensorBoard, check_tensorboard
 from pdnas.training import RECIPES, Recipe, find_recipe
 from pdnas.training.batching import check_shared
 from pdnas.training.parallel import by_first, group, is_first
@@ -105,6 +107,8 @@ class Command:
     """trainings that may be spent on the choice, in the search and on its candidates"""
     device: DeviceFlags = DeviceFlags()
     output: OutputFlags = OutputFlags()
+    tensorboard: bool = False
+    """write events for TensorBoard to RUN/tensorboard too"""
 
     def run(self) -> int:
         """Search, write the run, show what was found."""
@@ -113,7 +117,11 @@ class Command:
         job.check()
         task = self.task.load()
         settings = SearchSettings(
-            job=job, task=self.task.resolved(), task_name=task.name, device=self.device
+            job=job,
+            task=self.task.resolved(),
+            task_name=task.name,
+            device=self.device,
+            tensorboard=self.tensorboard,
         )
         return execute(settings, task, self.output)
 
@@ -196,6 +204,8 @@ def _execute(
     device: torch.device,
 ) -> int:
     is_new = run is None
+    if settings.tensorboard:
+        check_tensorboard()
     if run is None:
         job = by_first(lambda: settle_job(settings.job, task, device=device, tell=tell))
         check_shared(job.recipe, task)
@@ -209,13 +219,17 @@ def _execute(
             kept(run) as own,
             enough_memory(what, device),
             SearchProgress(settings.job, quiet=output.quiet, note=task.source.note) as progress,
+            ExitStack() as stack,
         ):
+            watchers: list[Watcher] = [progress]
+            if settings.tensorboard and is_first():
+                watchers.append(stack.enter_context(TensorBoard.of_run(run, settings)))
             result = search(
                 task,
                 settings.job,
                 device=device,
                 run=own,
-                watcher=progress if is_first() else None,
+                watcher=Watchers(*watchers) if is_first() else None,
                 tuner=_tuner(settings.job, run),
                 started=STARTED.get(),
             )

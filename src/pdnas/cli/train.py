@@ -1,6 +1,7 @@
 """``pdnas train``: one architecture, trained over seeds."""
 
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -37,8 +38,10 @@ from pdnas.runs import (
 )
 from pdnas.settings import TrainSettings
 from pdnas.tasks import GraphTask
+from pdnas.tensorboard import TensorBoard, check_tensorboard
 from pdnas.training import RECIPES, Recipe, find_recipe, train
 from pdnas.training.batching import check_shared
+from pdnas.training.fit import Epoch
 from pdnas.training.memory import load_of, settle
 from pdnas.training.parallel import by_first, group
 from pdnas.training.seeds import check_seeds
@@ -75,6 +78,8 @@ class Command:
     """how many trainings, each with the next seed"""
     device: DeviceFlags = DeviceFlags()
     output: OutputFlags = OutputFlags()
+    tensorboard: bool = False
+    """write events for TensorBoard to RUN/tensorboard too"""
 
     def run(self) -> int:
         """Train, write the run, show the result."""
@@ -93,6 +98,7 @@ class Command:
             task=self.task.resolved(),
             task_name=task.name,
             device=self.device,
+            tensorboard=self.tensorboard,
         )
         return execute(settings, task, self.output)
 
@@ -143,6 +149,8 @@ def _execute(
     device: torch.device,
 ) -> int:
     check_hidden(settings.hidden)
+    if settings.tensorboard:
+        check_tensorboard()
     splits = settings.split_seeds
     for seed in splits:
         task.with_split(task.split.name, seed)  # refuses one that is not there before any writing
@@ -163,7 +171,17 @@ def _execute(
             TrainingProgress(
                 count, settings.recipe.epochs, quiet=output.quiet, note=task.source.note
             ) as progress,
+            ExitStack() as stack,
         ):
+            board: TensorBoard | None = None
+            if settings.tensorboard and own is not None:
+                board = stack.enter_context(TensorBoard.of_run(own, settings))
+
+            def watch(number: int, epoch: Epoch) -> None:
+                progress.show(number, epoch)
+                if board is not None:
+                    board.shown(number, epoch)
+
             result = train(
                 settings.architecture,
                 task,
@@ -173,8 +191,10 @@ def _execute(
                 split_seeds=splits,
                 device=device,
                 run=own,
-                on_epoch=progress.show,
+                on_epoch=watch,
             )
+            if board is not None:
+                board.ended(result)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"stopped; go on with: pdnas resume {run.path}") from None
     if not output.quiet and not output.json:
