@@ -12,7 +12,7 @@ TESTS = ROOT / "tests"
 
 ORDER = (
     {"errors"},
-    {"registry", "toml", "picture"},
+    {"registry", "toml", "picture", "notebook"},
     {"ops"},
     {"architecture", "tasks"},
     {"space", "models", "diagram"},
@@ -21,11 +21,12 @@ ORDER = (
     {"search"},
     {"job", "race"},
     {"contest"},
-    {"pipeline"},
+    {"pipeline", "settings", "progress", "tensorboard"},
     {"tuning"},
     {"compare"},
     {"reproduce"},
     {"report", "export", "prediction"},
+    {"api"},
     {"cli"},
     {"__main__"},
 )

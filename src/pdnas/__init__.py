@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from pdnas.api import search, train
     from pdnas.architecture import Architecture, BlockSpec
     from pdnas.compare import compare
     from pdnas.errors import PdnasError
     from pdnas.export import export
+    from pdnas.job import Watcher
     from pdnas.models import GraphNetwork
     from pdnas.prediction import predict
     from pdnas.runs import Result, load_run
     from pdnas.space import SearchSpace
     from pdnas.tasks import GraphTask, load_task
-    from pdnas.training import Recipe, train
-    from pdnas.tuning import search
+    from pdnas.training import Recipe
 
 _HOMES = {
     "Architecture": "pdnas.architecture",
@@ -31,13 +32,14 @@ _HOMES = {
     "Recipe": "pdnas.training",
     "Result": "pdnas.runs",
     "SearchSpace": "pdnas.space",
+    "Watcher": "pdnas.job",
     "compare": "pdnas.compare",
     "export": "pdnas.export",
     "load_run": "pdnas.runs",
     "load_task": "pdnas.tasks",
     "predict": "pdnas.prediction",
-    "search": "pdnas.tuning",
-    "train": "pdnas.training",
+    "search": "pdnas.api",
+    "train": "pdnas.api",
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "Recipe",
     "Result",
     "SearchSpace",
+    "Watcher",
     "__version__",
     "compare",
     "export",

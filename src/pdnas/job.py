@@ -1,7 +1,8 @@
 """A job: what is to be done, what it may cost, how far it has come, and who watches."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypedDict
 
 import torch
 from pydantic import Field, ValidationError
@@ -10,11 +11,12 @@ from pdnas.architecture import Architecture, check_hidden
 from pdnas.errors import SearchError, first_complaint
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
-from pdnas.runs import Record, Trial
-from pdnas.search import Candidate, Problem, Search, SearchEpoch
+from pdnas.runs import Record, Result, Trial
+from pdnas.search import Candidate, Problem, Search, SearchEpoch, Strategy
 from pdnas.search.base import AnyStrategy
 from pdnas.search.pdnas import PRESETS
-from pdnas.space import SPACES, SearchSpace, check_blocks
+from pdnas.search.rated import labeled
+from pdnas.space import SPACES, SearchSpace, check_blocks, find_space
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, find_recipe
 from pdnas.training.fit import Epoch
@@ -171,6 +173,7 @@ class Cell(Record):
         warnings: What went wrong.
         seconds: How long it took.
         refine_seconds: How long it then took to find candidates and to look closer at them.
+        stopped: Whether it ended before its time, because a watcher had seen enough.
     """
 
     num_blocks: int
@@ -180,6 +183,7 @@ class Cell(Record):
     warnings: tuple[str, ...]
     seconds: float
     refine_seconds: float
+    stopped: bool = False
 
 
 class Progress(Record):
@@ -226,12 +230,14 @@ class Mark(Record):
         seconds: Time that the search had taken.
         elapsed: Time that the whole job had taken.
         history_bytes: Length of the history then.
+        stopped: Whether the search is not to go on, because a watcher had seen enough.
     """
 
     cell: int
     seconds: float
     elapsed: float
     history_bytes: int
+    stopped: bool = False
 
 
 class Tuner(Protocol):
@@ -266,13 +272,17 @@ class Tuner(Protocol):
 
 
 class Watcher:
-    """Whoever wants to see a job at work overrides some of these."""
+    """Whoever wants to see a job at work, or to end its searches, overrides some of these."""
 
     def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
         """The costs are estimated and the job begins."""
 
     def searched(self, search: Search, epoch: SearchEpoch) -> None:
         """A search of the grid has done an epoch."""
+
+    def is_enough(self, search: Search, epoch: SearchEpoch) -> bool:  # noqa: ARG002
+        """Whether that search is to end after this epoch; the job goes on with its candidates."""
+        return False
 
     def rating(self, search: Search) -> None:
         """A search of the grid is over and looks at its candidates."""
@@ -288,6 +298,70 @@ class Watcher:
 
     def noted(self, sentence: str) -> None:
         """Something happened that the user should know."""
+
+    def ended(self, result: Result) -> None:
+        """The job is done, and this came out."""
+
+
+class Watchers(Watcher):
+    """Several watchers as one; a search ends as soon as one of them has seen enough.
+
+    Args:
+        members: Told in this order.
+    """
+
+    def __init__(self, *members: Watcher) -> None:
+        self._members = members
+
+    def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
+        for member in self._members:
+            member.planned(plan, problems)
+
+    def searched(self, search: Search, epoch: SearchEpoch) -> None:
+        for member in self._members:
+            member.searched(search, epoch)
+
+    def is_enough(self, search: Search, epoch: SearchEpoch) -> bool:
+        answers = [member.is_enough(search, epoch) for member in self._members]  # all are asked
+        return any(answers)
+
+    def rating(self, search: Search) -> None:
+        for member in self._members:
+            member.rating(search)
+
+    def trained(self, what: str, epoch: Epoch) -> None:
+        for member in self._members:
+            member.trained(what, epoch)
+
+    def tried(self, trial: Trial) -> None:
+        for member in self._members:
+            member.tried(trial)
+
+    def tuned(self, trial: int, wanted: int) -> None:
+        for member in self._members:
+            member.tuned(trial, wanted)
+
+    def noted(self, sentence: str) -> None:
+        for member in self._members:
+            member.noted(sentence)
+
+    def ended(self, result: Result) -> None:
+        for member in self._members:
+            member.ended(result)
+
+
+class Callback(Watcher):
+    """A function as a watcher.
+
+    Args:
+        function: Told of every epoch of a search; if it says true, that search ends there.
+    """
+
+    def __init__(self, function: Callable[[SearchEpoch], bool | None]) -> None:
+        self._function = function
+
+    def is_enough(self, search: Search, epoch: SearchEpoch) -> bool:  # noqa: ARG002
+        return bool(self._function(epoch))
 
 
 def load_of_job(job: Job, task: GraphTask, device: torch.device) -> Load:
@@ -320,10 +394,46 @@ def settle_job(
     return job.model_copy(update={"recipe": recipe})
 
 
-def make_job(**settings: Any) -> Job:
-    """A job of some settings; what is not given keeps its default."""
+class JobSettings(TypedDict, total=False):
+    """The fields of a :class:`Job` as they may be given; what is not given keeps its default.
+
+    A space may be a name or a TOML file, a strategy a name, a recipe a name, a TOML file or some
+    of its values; a single depth or hidden size need not be a tuple.
+    """
+
+    space: SearchSpace | str | Path
+    strategy: Strategy | str
+    blocks: int | Sequence[int]
+    hidden: int | Sequence[int]
+    recipe: Recipe | Mapping[str, Any] | str | Path
+    seed: int
+    seeds: int
+    candidates: int
+    designs: Literal["on", "off"]
+    incumbents: Sequence[Architecture]
+    mutations: int
+    repeats: int
+    tune: int
+    controls: Sequence[str]
+    max_parameters: int | None
+    budget_seconds: float | None
+    budget_trials: int | None
+
+
+def make_job(**given: Any) -> Job:
+    """A job of some settings, see :class:`JobSettings`."""
+    settings = {
+        name: str(value) if isinstance(value, Path) else value for name, value in given.items()
+    }
     if "recipe" in settings:
         settings["recipe"] = find_recipe(settings["recipe"])
+    if isinstance(settings.get("space"), str):
+        settings["space"] = find_space(settings["space"])
+    if isinstance(settings.get("strategy"), str):
+        settings["strategy"] = labeled(settings["strategy"])
+    for name in ("blocks", "hidden"):
+        if isinstance(settings.get(name), int):
+            settings[name] = (settings[name],)
     try:
         return Job.model_validate(settings)
     except ValidationError as error:

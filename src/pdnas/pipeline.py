@@ -187,7 +187,9 @@ class Pipeline:
             self._note_time()
             self._write_result(self._result("interrupt"))
             raise
-        return self._write_result(self._result(None if self._is_whole() else "budget"))
+        result = self._write_result(self._result(None if self._is_whole() else "budget"))
+        self.watcher.ended(result)
+        return result
 
     def _note_time(self) -> None:
         """Write down the time spent, so that a budget does not begin again with a resumed run."""
@@ -390,7 +392,7 @@ class Pipeline:
         part = (number + 1) / len(self._problems)
         with strategy.begin(problem) as search:
             self._live = search
-            before = self._restore(search, number)
+            before, is_enough = self._restore(search, number)
             began = saved = time.monotonic()
 
             share, cost = self._search_share(self._training_seconds(before, search.epoch)), 0.0
@@ -399,7 +401,7 @@ class Pipeline:
                 """Whether this search's part of the budget is spent."""
                 return self._is_late(part * share)
 
-            while not search.is_over and not (search.epoch and is_late()):
+            while not (search.is_over or is_enough or (search.epoch and is_late())):
                 epoch = search.step(is_late)
                 if not is_late():  # a training that was cut tells nothing
                     spent = before + time.monotonic() - began
@@ -407,13 +409,16 @@ class Pipeline:
                 line = {"phase": "search", "cell": number, **_line(epoch)}
                 length = self._append(line)
                 self.watcher.searched(search, epoch)
+                is_enough = agreed(self.watcher.is_enough(search, epoch))
                 now = time.monotonic()
-                if self._run is not None and now - saved >= max(1.0, cost / CHECKPOINT_SHARE):
+                is_due = is_enough or now - saved >= max(1.0, cost / CHECKPOINT_SHARE)
+                if self._run is not None and is_due:
                     mark = Mark(
                         cell=number,
                         seconds=before + now - began,
                         elapsed=self._elapsed(),
                         history_bytes=length,
+                        stopped=is_enough,
                     )
                     self._save(search, mark)
                     saved = time.monotonic()
@@ -431,6 +436,7 @@ class Pipeline:
                 warnings=tuple(search.warnings()),
                 seconds=before + found - began,
                 refine_seconds=time.monotonic() - found,
+                stopped=is_enough,
             )
         self._record([], cells=(*self.progress.cells, cell))
         if self._run is not None:
@@ -448,15 +454,15 @@ class Pipeline:
         except RunError as error:
             self.watcher.noted(f"{error} The search goes on; its checkpoint is an earlier one.")
 
-    def _restore(self, search: Search, number: int) -> float:
-        """Go on from the latest whole checkpoint; the seconds that the search had taken then."""
+    def _restore(self, search: Search, number: int) -> tuple[float, bool]:
+        """Go on from the latest whole checkpoint: its seconds, and whether that was enough."""
         state = by_first(lambda: self._saved(number))
         if state is None:
-            return 0.0
+            return 0.0, False
         tensors, mark = state
         search.restore(tensors)
         self._started = time.monotonic() - max(self._elapsed(), mark.elapsed)
-        return mark.seconds
+        return mark.seconds, mark.stopped
 
     def _saved(self, number: int) -> tuple[dict[str, Tensor], Mark] | None:
         """The latest whole checkpoint of a search, if there is one; the history is cut to it."""
@@ -813,7 +819,13 @@ class Pipeline:
         """
         for cell in self.progress.cells:
             place = f"With {cell.num_blocks} block(s) and hidden size {cell.hidden}: "
-            for warning in cell.warnings:
+            told = [*cell.warnings]
+            if cell.stopped:
+                told.append(
+                    f"The search was ended by a callback after epoch {cell.epochs} of "
+                    f"{self.progress.plan.epochs}."
+                )
+            for warning in told:
                 yield warning if len(self.progress.cells) == 1 else place + warning
         yield from self.progress.lost.values()
         agreement = _rank_correlation(self.progress.trials)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from pdnas import __version__
 from pdnas.architecture import Architecture
-from pdnas.errors import PdnasError, RunError, first_complaint
+from pdnas.errors import PdnasError, RunError, UnknownNameError, first_complaint
 from pdnas.models import AnyDesign, Network, make_network
 from pdnas.tasks.source import Kind
 
@@ -465,6 +465,11 @@ class RunDirectory:
             ) from None
         except ValidationError as error:
             raise RunError(f"'{path}' is damaged: {first_complaint(error)}; run again.") from None
+        except UnknownNameError as error:
+            raise RunError(
+                f"'{path}' has a name that is not registered here; if it is of your own, import "
+                f"the module that registers it first ({str(error).rstrip('.')})."
+            ) from None
         except PdnasError as error:
             raise RunError(f"'{path}' is damaged: {error}") from None
 

@@ -1,21 +1,11 @@
-import io
-import sys
 from pathlib import Path
 
 import pytest
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.cli.display import TrainingProgress, print_table, show, show_search
+from pdnas.cli.display import print_table, show, show_search
 from pdnas.cli.drawing import draw
 from pdnas.runs import Control, Result, Scores, SearchReport, SplitRecord, Trial
-from pdnas.training.fit import Epoch
-
-EPOCH = Epoch(epoch=3, train_loss=1.25, val_loss=1.0, val=0.5)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture
@@ -70,28 +60,6 @@ def test_the_result_is_shown_with_everything_promised(
 def test_long_cells_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
     print_table([["a"], ["x" * 150]])
     assert "x" * 150 in capsys.readouterr().out
-
-
-def test_no_progress_is_shown_where_stderr_is_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    with TrainingProgress(2, 10, quiet=False) as progress:
-        progress.show(0, EPOCH)
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "")
-
-
-@pytest.mark.parametrize("quiet", [False, True])
-def test_a_terminal_sees_the_progress_unless_quiet(
-    monkeypatch: pytest.MonkeyPatch, quiet: bool
-) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    with TrainingProgress(2, 10, quiet=quiet) as progress:
-        progress.show(1, EPOCH)
-    shown = terminal.getvalue()
-    assert ("training 2/2" in shown) == (not quiet)
-    assert ("loss 1.250  validation 50.00 %" in shown) == (not quiet)
 
 
 @pytest.fixture

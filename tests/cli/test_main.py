@@ -15,7 +15,7 @@ import pytest
 
 from pdnas import __version__
 from pdnas.cli import COMMANDS
-from pdnas.cli.display import TrainingProgress
+from pdnas.progress import TrainingProgress
 from pdnas.training.fit import Epoch
 
 Pdnas = Callable[..., CompletedProcess[str]]

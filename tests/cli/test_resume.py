@@ -20,7 +20,7 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from pdnas.cli.live import SearchProgress
+from pdnas.progress import SearchProgress
 from pdnas.runs import JOURNAL, load_run
 from pdnas.tuning import local
 

@@ -19,15 +19,15 @@ import pdnas as package
 from pdnas import pipeline
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.cli import STARTED
-from pdnas.cli.live import SearchProgress
-from pdnas.cli.search import SearchSettings
 from pdnas.errors import SearchError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES, block_designs
+from pdnas.progress import SearchProgress
 from pdnas.runs import LOCK, load_run
 from pdnas.search import STRATEGIES
 from pdnas.search.pdnas import PRESETS
 from pdnas.search.rated import SHARED_EPOCHS
+from pdnas.settings import SearchSettings
 from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
@@ -737,6 +737,7 @@ def test_data_root_reaches_the_source(
     asked("herd")
     heard = asked("herd", "--data-root", "there")
     assert roots == [None, Path("there")]
+    assert heard.settings.task is not None
     assert heard.settings.task.data_root == Path("there").resolve()
 
 

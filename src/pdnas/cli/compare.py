@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from pdnas.cli.display import noted, print_table
+from pdnas.cli.display import print_table
 from pdnas.cli.flags import DeviceFlags, FolderFlags, TaskFlags, by_default
 from pdnas.cli.pieces import Lines, stopped
 from pdnas.compare.base import BUDGET, PICTURE, TABLE, Comparison, compare
@@ -19,6 +19,7 @@ from pdnas.compare.standing import Verdict
 from pdnas.compare.work import Attempt
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
+from pdnas.notebook import noted
 from pdnas.runs import RESULT
 from pdnas.search.rated import labels
 from pdnas.space import SPACES, find_space

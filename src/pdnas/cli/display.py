@@ -4,21 +4,19 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from pdnas.cli.drawing import draw
+from pdnas.notebook import noted
 
 if TYPE_CHECKING:  # what is only shown need not be imported, which takes seconds
     from pdnas.architecture import Channels
     from pdnas.runs import Result, Scores
-    from pdnas.training.fit import Epoch
 
 FILES = {
     "result.json": "all of this, and every value",
@@ -31,61 +29,6 @@ FILES = {
     "environment.json": "versions and device",
 }
 """What a search leaves behind, for those who look for it."""
-
-
-class TrainingProgress:
-    """A bar over all epochs of all trainings; nothing where stderr is not a terminal.
-
-    Args:
-        trainings: How many there are.
-        epochs: How many epochs each of them has at most.
-        quiet: Show nothing anyway.
-        note: What must be said beside every figure.
-    """
-
-    def __init__(self, trainings: int, epochs: int, *, quiet: bool, note: str = "") -> None:
-        console, self._note = Console(stderr=True), noted(note)
-        self._trainings, self._epochs = trainings, epochs
-        self._bar = Progress(
-            TextColumn("training {task.fields[training]}"),
-            BarColumn(),
-            TextColumn("epoch {task.fields[epoch]}  {task.fields[figures]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=quiet or not sys.stderr.isatty(),
-        )
-        self._task = self._bar.add_task(
-            "train", total=trainings * epochs, training=f"1/{trainings}", epoch=0, figures=""
-        )
-
-    def __enter__(self) -> "TrainingProgress":
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
-
-    def show(self, number: int, epoch: "Epoch") -> None:
-        """Tell of an epoch of the training of that number."""
-        self._bar.update(
-            self._task,
-            completed=number * self._epochs + epoch.epoch + 1,
-            training=f"{number + 1}/{self._trainings}",
-            epoch=epoch.epoch,
-            figures=f"loss {epoch.train_loss:.3f}  validation {100 * epoch.val:.2f} %" + self._note,
-        )
-
-
-def noted(note: str) -> str:
-    """What follows a name or a figure of data that must not be spoken of without their note."""
-    return f" ({note})" if note else ""
 
 
 def show(name: str, result: "Result", run: Path, page: Path | None = None) -> None:

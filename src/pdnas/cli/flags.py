@@ -1,107 +1,25 @@
 """Flags that mean the same in every command."""
 
-import os
-import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 import tyro
 from pydantic import BaseModel
 
 from pdnas.errors import PdnasError
-from pdnas.runs import ENVIRONMENT, SETTINGS, Record, RunDirectory, environment
-from pdnas.tasks import GraphTask, load_task
-from pdnas.tasks.load import DATA_ROOT
-from pdnas.tasks.source import NAMED
+from pdnas.runs import Record, RunDirectory
+from pdnas.settings import MANY as MANY
+from pdnas.settings import DeviceFlags as DeviceFlags
+from pdnas.settings import TaskFlags as TaskFlags
+from pdnas.settings import by_default as by_default
+from pdnas.settings import new_run
 from pdnas.training import Recipe
 from pdnas.training.parallel import by_first, is_first
-
-
-def by_default(what: str) -> Any:
-    """What help says of a flag whose default is found elsewhere."""
-    return tyro.conf.arg(help_behavior_hint=f"(default: {what})")
-
-
-MANY = 10_000
-"""More seeds, or splits, than anyone means to ask for."""
-
-Choice = Literal["auto", "on", "off"]
-_CHOICES: dict[Choice, bool | None] = {"auto": None, "on": True, "off": False}
-
-
-@dataclass(frozen=True)
-class TaskFlags:
-    """What to learn from."""
-
-    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")] = "citeseer"
-    """citeseer (embedded), cora, pubmed, ppi, pyg:Class/name, or a path to a .pt, an .npz or a
-    folder of tables"""
-    split: Annotated[str | None, by_default("the data's own, else random")] = None
-    """random (60/20/20), or one that the data bring: own, public or column:NAME"""
-    split_seeds: Annotated[str | None, by_default("the first")] = None
-    """which of the splits of that name: 3, or 0..9, or 0,2,5"""
-    metric: Annotated[str | None, by_default("the task's")] = None
-    """accuracy, micro-f1, macro-f1 or roc-auc, as the task allows"""
-    data_root: Annotated[Path | None, by_default("PDNAS_DATA")] = None
-    """where data sets are looked for before anything is downloaded"""
-    normalize: Choice = "auto"
-    """scale each node's features to sum to one; auto: for citation graphs only"""
-    undirected: Choice = "auto"
-    """add the reverse of every edge; auto: for tables only"""
-
-    def load(self) -> GraphTask:
-        """The task, on the first of the splits."""
-        return load_task(
-            self.task,
-            split=self.split,
-            split_seed=next(iter(self.chosen_splits()), None),
-            metric=self.metric,
-            data_root=self.data_root,
-            normalize=_CHOICES[self.normalize],
-            undirected=_CHOICES[self.undirected],
-        )
-
-    def resolved(self) -> "TaskFlags":
-        """The same flags with whole paths, so that a run can be resumed from any folder."""
-        path, root = Path(self.task), self.data_root or os.environ.get(DATA_ROOT)
-        named = self.task in NAMED or not path.exists()
-        return replace(
-            self,
-            task=self.task if named else str(path.resolve()),
-            data_root=Path(root).resolve() if root else None,
-        )
-
-    def check_one_split(self, what: str) -> None:
-        """Refuse several splits for what is done on one."""
-        if len(self.chosen_splits()) > 1:
-            raise PdnasError(
-                f"{what} is on one split, but --split-seeds is {self.split_seeds}; give one "
-                "number, and train what was found on the others with pdnas train."
-            )
-
-    def chosen_splits(self) -> tuple[int, ...]:
-        """The numbers that ``--split-seeds`` names; none if it is not given."""
-        if self.split_seeds is None:
-            return ()
-        text = self.split_seeds
-        span = re.fullmatch(r"(\d+)\.\.(\d+)", text)
-        if span and int(span[2]) - int(span[1]) < MANY:
-            chosen = tuple(range(int(span[1]), int(span[2]) + 1))
-        elif re.fullmatch(r"\d+(,\d+)*", text):
-            chosen = tuple(int(number) for number in text.split(","))
-        else:
-            chosen = ()
-        if not chosen or len(set(chosen)) < len(chosen):
-            raise PdnasError(
-                f"The split seeds '{text}' cannot be read; write one number, a span such as 0..9, "
-                f"or a list such as 0,2,5, {MANY} of them at most."
-            )
-        return chosen
 
 
 def changes_of(
@@ -141,22 +59,6 @@ def given(changes: Any) -> dict[str, Any]:
 
 RecipeChanges: Any = changes_of([Recipe], "recipe")
 """One flag for each field of a recipe; those that are not given leave the recipe as it is."""
-
-
-@dataclass(frozen=True)
-class DeviceFlags:
-    """Where to compute."""
-
-    device: str = "auto"
-    """auto (CUDA where there is one), cpu, cuda or cuda:i"""
-    threads: int = 1
-    """CPU threads; more than one rarely pays on small graphs or busy cores"""
-
-    def apply(self) -> None:
-        """Set the number of threads."""
-        if not 1 <= self.threads <= 1024:
-            raise PdnasError(f"The number of threads is {self.threads}; give 1 to 1024.")
-        torch.set_num_threads(self.threads)
 
 
 def tell(sentence: str) -> None:
@@ -201,10 +103,7 @@ class OutputFlags:
         self, label: str, settings: Record, device: torch.device, threads: int
     ) -> RunDirectory:
         """A run directory that knows what it is for and where it runs."""
-        run = RunDirectory.create(self.run_dir, re.sub(r"[^\w.-]+", "-", label))
-        run.write_json(SETTINGS, settings)
-        run.write_json(ENVIRONMENT, environment(device, threads))
-        return run
+        return new_run(self.run_dir, label, settings, device, threads)
 
     @property
     def here(self) -> "OutputFlags":

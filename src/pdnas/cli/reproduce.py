@@ -7,10 +7,10 @@ from typing import Annotated
 
 import tyro
 
-from pdnas.cli.display import noted
 from pdnas.cli.flags import MANY, DeviceFlags, FolderFlags, by_default
 from pdnas.cli.pieces import Lines, stopped
 from pdnas.errors import PdnasError
+from pdnas.notebook import noted
 from pdnas.reproduce import TABLES, reproduce
 from pdnas.reproduce.base import Watcher
 from pdnas.reproduce.work import Leg

@@ -9,6 +9,7 @@ from pdnas.cli import search, train
 from pdnas.cli.flags import OutputFlags
 from pdnas.errors import RunError
 from pdnas.runs import SETTINGS, AnySettings, RunDirectory
+from pdnas.settings import SearchSettings, TrainSettings
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,7 @@ class Command:
             task = tuned.task.load().named(tuned.task_name)
             return tune.execute(tuned, task, output, run)
         if command == "search":
-            searched = run.read_record(SETTINGS, search.SearchSettings)
-            task = searched.task.load().named(searched.task_name)
-            return search.execute(searched, task, output, run)
-        trained = run.read_record(SETTINGS, train.TrainSettings)
-        task = trained.task.load().named(trained.task_name)
-        return train.execute(trained, task, output, run)
+            searched = run.read_record(SETTINGS, SearchSettings)
+            return search.execute(searched, searched.load_task(run), output, run)
+        trained = run.read_record(SETTINGS, TrainSettings)
+        return train.execute(trained, trained.load_task(run), output, run)

@@ -1,6 +1,7 @@
 """``pdnas search``: from a graph to a trained network."""
 
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,25 +25,26 @@ from pdnas.cli.flags import (
     tell,
     where,
 )
-from pdnas.cli.live import SearchProgress
 from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError, SearchError
-from pdnas.job import Job, Tuner, settle_job
+from pdnas.job import Job, Tuner, Watcher, Watchers, settle_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import search
+from pdnas.progress import SearchProgress
 from pdnas.runs import (
     JOURNAL,
     PIPELINE,
     RESULT,
-    Record,
     Result,
     RunDirectory,
 )
 from pdnas.search import STRATEGIES, Strategy
 from pdnas.search.pdnas import PRESETS, Pdnas
 from pdnas.search.rated import Rated
+from pdnas.settings import SearchSettings
 from pdnas.space import SPACES, find_space
 from pdnas.tasks import GraphTask
+from pdnas.tensorboard import TensorBoard, check_tensorboard
 from pdnas.training import RECIPES, Recipe, find_recipe
 from pdnas.training.batching import check_shared
 from pdnas.training.parallel import by_first, group, is_first
@@ -51,16 +53,6 @@ RecipeChanges: Any = changes_of([Recipe], "recipe", without=["epochs"])
 StrategyChanges: Any = changes_of(
     [STRATEGIES[name] for name in STRATEGIES], "strategy", without=["name", "epochs"]
 )
-
-
-class SearchSettings(Record):
-    """All that decides a search run: what ``settings.json`` holds and ``pdnas resume`` reads."""
-
-    command: Literal["search"] = "search"
-    job: Job
-    task: TaskFlags
-    task_name: str
-    device: DeviceFlags
 
 
 @dataclass(frozen=True)
@@ -117,6 +109,8 @@ class Command:
     """trainings that may be spent on the choice, in the search and on its candidates"""
     device: DeviceFlags = DeviceFlags()
     output: OutputFlags = OutputFlags()
+    tensorboard: bool = False
+    """write events for TensorBoard to RUN/tensorboard too"""
 
     def run(self) -> int:
         """Search, write the run, show what was found."""
@@ -125,7 +119,11 @@ class Command:
         job.check()
         task = self.task.load()
         settings = SearchSettings(
-            job=job, task=self.task.resolved(), task_name=task.name, device=self.device
+            job=job,
+            task=self.task.resolved(),
+            task_name=task.name,
+            device=self.device,
+            tensorboard=self.tensorboard,
         )
         return execute(settings, task, self.output)
 
@@ -208,6 +206,8 @@ def _execute(
     device: torch.device,
 ) -> int:
     is_new = run is None
+    if settings.tensorboard:
+        check_tensorboard()
     if run is None:
         job = by_first(lambda: settle_job(settings.job, task, device=device, tell=tell))
         check_shared(job.recipe, task)
@@ -221,13 +221,17 @@ def _execute(
             kept(run) as own,
             enough_memory(what, device),
             SearchProgress(settings.job, quiet=output.quiet, note=task.source.note) as progress,
+            ExitStack() as stack,
         ):
+            watchers: list[Watcher] = [progress]
+            if settings.tensorboard and is_first():
+                watchers.append(stack.enter_context(TensorBoard.of_run(run, settings)))
             result = search(
                 task,
                 settings.job,
                 device=device,
                 run=own,
-                watcher=progress if is_first() else None,
+                watcher=Watchers(*watchers) if is_first() else None,
                 tuner=_tuner(settings.job, run),
                 started=STARTED.get(),
             )

@@ -1,15 +1,16 @@
 """``pdnas train``: one architecture, trained over seeds."""
 
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 import tyro
 
 from pdnas.architecture import check_hidden
-from pdnas.cli.display import TrainingProgress, show
+from pdnas.cli.display import show
 from pdnas.cli.flags import (
     MANY,
     DeviceFlags,
@@ -26,39 +27,28 @@ from pdnas.cli.flags import (
 )
 from pdnas.compare.work import read_attempt
 from pdnas.errors import PdnasError
-from pdnas.models import AnyDesign, Design, load_design
+from pdnas.models import Design, load_design
 from pdnas.models.baselines import BASELINES
+from pdnas.progress import TrainingProgress
 from pdnas.registry import unknown
 from pdnas.runs import (
     RESULT,
     SETTINGS,
     AnySettings,
-    Record,
     Result,
     RunDirectory,
 )
+from pdnas.settings import TrainSettings
 from pdnas.tasks import GraphTask
+from pdnas.tensorboard import TensorBoard, check_tensorboard
 from pdnas.training import RECIPES, Recipe, find_recipe, train
 from pdnas.training.batching import check_shared
+from pdnas.training.fit import Epoch
 from pdnas.training.memory import load_of, settle
 from pdnas.training.parallel import by_first, group
 from pdnas.training.seeds import check_seeds
 
 HIDDEN = 64
-
-
-class TrainSettings(Record):
-    """All that decides a training run: what ``settings.json`` holds and ``pdnas resume`` reads."""
-
-    command: Literal["train"] = "train"
-    name: str
-    architecture: AnyDesign
-    hidden: int
-    recipe: Recipe
-    seeds: tuple[int, ...]
-    task: TaskFlags
-    task_name: str
-    device: DeviceFlags
 
 
 @dataclass(frozen=True)
@@ -90,6 +80,8 @@ class Command:
     """how many trainings, each with the next seed"""
     device: DeviceFlags = DeviceFlags()
     output: OutputFlags = OutputFlags()
+    tensorboard: bool = False
+    """write events for TensorBoard to RUN/tensorboard too"""
 
     def run(self) -> int:
         """Train, write the run, show the result."""
@@ -108,6 +100,7 @@ class Command:
             task=self.task.resolved(),
             task_name=task.name,
             device=self.device,
+            tensorboard=self.tensorboard,
         )
         return execute(settings, task, self.output)
 
@@ -158,7 +151,9 @@ def _execute(
     device: torch.device,
 ) -> int:
     check_hidden(settings.hidden)
-    splits = settings.task.chosen_splits()
+    if settings.tensorboard:
+        check_tensorboard()
+    splits = settings.split_seeds
     for seed in splits:
         task.with_split(task.split.name, seed)  # refuses one that is not there before any writing
     if run is None:
@@ -178,7 +173,17 @@ def _execute(
             TrainingProgress(
                 count, settings.recipe.epochs, quiet=output.quiet, note=task.source.note
             ) as progress,
+            ExitStack() as stack,
         ):
+            board: TensorBoard | None = None
+            if settings.tensorboard and own is not None:
+                board = stack.enter_context(TensorBoard.of_run(own, settings))
+
+            def watch(number: int, epoch: Epoch) -> None:
+                progress.show(number, epoch)
+                if board is not None:
+                    board.shown(number, epoch)
+
             result = train(
                 settings.architecture,
                 task,
@@ -188,8 +193,10 @@ def _execute(
                 split_seeds=splits,
                 device=device,
                 run=own,
-                on_epoch=progress.show,
+                on_epoch=watch,
             )
+            if board is not None:
+                board.ended(result)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"stopped; go on with: pdnas resume {run.path}") from None
     page = left_page(run)

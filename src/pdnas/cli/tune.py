@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pdnas.cli.display import TrainingProgress, noted, show
+from pdnas.cli.display import show
 from pdnas.cli.flags import (
     DeviceFlags,
     OutputFlags,
@@ -33,6 +33,8 @@ from pdnas.errors import PdnasError, RunError
 from pdnas.job import Job
 from pdnas.models import Design
 from pdnas.models.baselines import BASELINES
+from pdnas.notebook import noted
+from pdnas.progress import TrainingProgress
 from pdnas.runs import RECIPE, SETTINGS, AnySettings, Record, RunDirectory
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES, find_space

@@ -18,7 +18,7 @@ from pdnas.runs import RESULT, SETTINGS, Record
 from pdnas.search import Strategy
 from pdnas.search.base import read_strategy
 from pdnas.search.rated import labeled, labels
-from pdnas.tasks import GraphTask
+from pdnas.tasks import AnyTask, GraphTask, find_task
 from pdnas.training import RECIPES, Recipe
 from pdnas.training.device import find_device
 from pdnas.tuning.local import LocalExecutor, check_workers
@@ -187,7 +187,7 @@ def make_comparison(**settings: Any) -> Comparison:
 
 
 def compare(
-    task: GraphTask,
+    task: AnyTask,
     folder: str | Path,
     comparison: Comparison | None = None,
     *,
@@ -204,7 +204,7 @@ def compare(
     done again.
 
     Args:
-        task: On what.
+        task: On what: a task, a PyG ``Data``, or a task's name or path.
         folder: Where everything is written.
         comparison: What to do; by default one of the other settings.
         workers: How many attempts run side by side, in processes of this machine.
@@ -221,6 +221,7 @@ def compare(
         )
     comparison = make_comparison(**settings) if comparison is None else comparison
     comparison.check()
+    task = find_task(task)
     check_workers(workers)
     place = str(find_device(device))
     for strategy in comparison.strategies:

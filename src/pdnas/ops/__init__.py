@@ -6,14 +6,14 @@ from typing import Any
 
 from pdnas.ops.activation import ACTIVATIONS
 from pdnas.ops.adjacency import Adjacency
-from pdnas.ops.aggregation import AGGREGATIONS
-from pdnas.ops.attention import ATTENTIONS
+from pdnas.ops.aggregation import AGGREGATIONS, Aggregation
+from pdnas.ops.attention import ATTENTIONS, Attention, LearnedAttention
 from pdnas.ops.base import Dims, Op
-from pdnas.ops.combine import COMBINES
+from pdnas.ops.combine import COMBINES, Combine
 from pdnas.ops.features import BlockInput, Features, SparseFeatures
 from pdnas.ops.heads import HEADS
 from pdnas.ops.norm import NORMS
-from pdnas.ops.propagation import PROPAGATIONS
+from pdnas.ops.propagation import PROPAGATIONS, Propagation
 from pdnas.ops.transform import TRANSFORMS
 from pdnas.registry import Registry
 
@@ -42,9 +42,14 @@ __all__ = [
     "SLOTS",
     "TRANSFORMS",
     "Adjacency",
+    "Aggregation",
+    "Attention",
     "BlockInput",
+    "Combine",
     "Dims",
     "Features",
+    "LearnedAttention",
     "Op",
+    "Propagation",
     "SparseFeatures",
 ]

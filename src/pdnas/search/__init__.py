@@ -5,6 +5,6 @@ from pdnas.search.base import STRATEGIES, Candidate, Search, SearchEpoch, Strate
 from pdnas.search.problem import Problem
 
 discover(__name__)
-make_callable(__name__, "pdnas.tuning", "search")
+make_callable(__name__, "pdnas.api", "search")
 
 __all__ = ["STRATEGIES", "Candidate", "Problem", "Search", "SearchEpoch", "Strategy"]

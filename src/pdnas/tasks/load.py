@@ -2,6 +2,9 @@
 
 import os
 from pathlib import Path
+from typing import TypeAlias
+
+from torch_geometric.data import Data
 
 from pdnas.errors import TaskError
 from pdnas.registry import unknown
@@ -10,6 +13,9 @@ from pdnas.tasks.task import GraphTask
 
 DATA_ROOT = "PDNAS_DATA"
 """Environment variable that names the folder with data sets."""
+
+AnyTask: TypeAlias = GraphTask | Data | str | Path
+"""Whatever :func:`find_task` makes a task of."""
 
 TABLES = (".csv", ".parquet")
 """Files that are a part of a task and not one."""
@@ -45,6 +51,20 @@ def find_data_root(given: str | Path | None) -> Path | None:
     """The folder with data sets: what is given, or else what the environment names."""
     root = given or os.environ.get(DATA_ROOT)
     return Path(root) if root else None
+
+
+def find_task(given: AnyTask) -> GraphTask:
+    """A task as it is, from a PyG ``Data``, or by its name or path."""
+    if isinstance(given, GraphTask):
+        return given
+    if isinstance(given, Data):
+        return GraphTask.from_data(given)
+    if isinstance(given, str | Path):
+        return load_task(given)
+    raise TaskError(
+        f"A {type(given).__name__} is no task; give a GraphTask, a PyG Data with x, edge_index and "
+        "y, or a task's name or path."
+    )
 
 
 def read_source(name: str, options: ReadOptions) -> Source:

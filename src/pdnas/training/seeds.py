@@ -26,7 +26,7 @@ from pdnas.runs import (
     Scores,
     SplitRecord,
 )
-from pdnas.tasks import GraphTask, Split
+from pdnas.tasks import AnyTask, GraphTask, Split, find_task
 from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch, Fit, fit, read_test, seeded
 from pdnas.training.memory import load_of, settle
@@ -78,7 +78,7 @@ Watcher = Callable[[int, Epoch], None]
 
 def train(
     architecture: Design,
-    task: GraphTask,
+    task: AnyTask,
     *,
     hidden: int = 64,
     recipe: Recipe | Mapping[str, Any] | str = "default",
@@ -92,7 +92,7 @@ def train(
 
     Args:
         architecture: What to train: blocks, or a published network.
-        task: On what.
+        task: On what: a task, a PyG ``Data``, or a task's name or path.
         hidden: Channels between blocks.
         recipe: How: a recipe, the name of one, a TOML file, or what a result holds.
         seeds: The seeds, or how many, from 0.
@@ -107,7 +107,7 @@ def train(
     check_seeds(seeds)
     device = find_device(str(device))
     check_hidden(hidden)
-    task = task.to(device)
+    task = find_task(task).to(device)
     if not recipe.is_decided:
         load = load_of(architecture, task, hidden, recipe, device)
         open_recipe = recipe

@@ -2,13 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from pdnas import pipeline
 from pdnas.errors import PdnasError
-from pdnas.job import Job
 from pdnas.models import Design
-from pdnas.runs import JOURNAL, Result, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.tuning.ranges import RANGES
@@ -17,18 +13,6 @@ from pdnas.tuning.work import TrainingOutcome, TrainingWork, reason_of
 
 SEEDS = 2
 """Trainings of each trial."""
-
-
-def search(task: GraphTask, job: Job | None = None, **settings: Any) -> Result:
-    """:func:`pdnas.pipeline.search`, where ``tune=N`` in the job or the settings tunes the recipe.
-
-    This is what ``pdnas.search`` is; its other arguments are those of the pipeline's.
-    """
-    trials = settings.get("tune", 0) if job is None else job.tune
-    if trials and settings.get("tuner") is None:
-        run: RunDirectory | None = settings.get("run")
-        settings["tuner"] = RecipeTuner(trials, None if run is None else run.path / JOURNAL)
-    return pipeline.search(task, job, **settings)
 
 
 class RecipeTuner:

@@ -1,4 +1,4 @@
-"""A search at work, on stderr: a live view in a terminal, now and then a line elsewhere."""
+"""Jobs at work, on stderr: a live view in a terminal, now and then a line elsewhere."""
 
 import sys
 import time
@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from pdnas.cli.display import noted
 from pdnas.job import Job, Plan, Watcher
+from pdnas.notebook import in_notebook, noted
 from pdnas.search import Problem, Search, SearchEpoch
 from pdnas.training.fit import Epoch
 
@@ -123,7 +123,7 @@ class SearchProgress(Watcher):
             self._say(f"tuning the recipe: {figures}")
 
     def noted(self, sentence: str) -> None:
-        print(f"pdnas: {sentence}", file=sys.stderr)
+        _write(f"pdnas: {sentence}")
 
     def _say(self, text: str) -> None:
         if self._quiet:
@@ -131,7 +131,7 @@ class SearchProgress(Watcher):
         if self._terminal:
             self._bar.console.print(Text(text))
         else:
-            print(text, file=sys.stderr)
+            _write(text)
 
     def _is_due(self) -> bool:
         now = time.monotonic()
@@ -144,3 +144,66 @@ class SearchProgress(Watcher):
         if what != self._bar.tasks[0].description:
             self._bar.reset(self._task)
         self._bar.update(self._task, description=what, figures=figures, completed=done, total=total)
+
+
+class TrainingProgress:
+    """A bar over all epochs of all trainings; in a notebook a line for each, elsewhere nothing.
+
+    Args:
+        trainings: How many there are.
+        epochs: How many epochs each of them has at most.
+        quiet: Show nothing anyway.
+        note: What must be said beside every figure.
+    """
+
+    def __init__(self, trainings: int, epochs: int, *, quiet: bool, note: str = "") -> None:
+        self._note, self._trainings, self._epochs = noted(note), trainings, epochs
+        self._lines, self._number = in_notebook() and not quiet, -1
+        self._bar = Progress(
+            TextColumn("training {task.fields[training]}"),
+            BarColumn(),
+            TextColumn("epoch {task.fields[epoch]}  {task.fields[figures]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=quiet or not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task(
+            "train", total=trainings * epochs, training=f"1/{trainings}", epoch=0, figures=""
+        )
+
+    def __enter__(self) -> "TrainingProgress":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def show(self, number: int, epoch: Epoch) -> None:
+        """Tell of an epoch of the training of that number."""
+        if self._lines and number != self._number:
+            _write(f"training {number + 1}/{self._trainings}")
+        self._number = number
+        self._bar.update(
+            self._task,
+            completed=number * self._epochs + epoch.epoch + 1,
+            training=f"{number + 1}/{self._trainings}",
+            epoch=epoch.epoch,
+            figures=f"loss {epoch.train_loss:.3f}  validation {100 * epoch.val:.2f} %" + self._note,
+        )
+
+
+def is_wanted(progress: bool | None) -> bool:
+    """Whether to show progress: as asked, else where somebody looks: a terminal, a notebook."""
+    return progress if progress is not None else sys.stderr.isatty() or in_notebook()
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

@@ -1,16 +1,17 @@
-"""What a search shows of itself while it is at work: in a terminal, elsewhere, and quietly."""
+"""What jobs show of themselves while at work: in a terminal, a notebook, elsewhere, quietly."""
 
 import io
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from pdnas.cli import live
-from pdnas.cli.live import SearchProgress
+from pdnas import progress as live
 from pdnas.job import Plan, make_job
 from pdnas.pipeline import search as do_search
+from pdnas.progress import SearchProgress, TrainingProgress, is_wanted
 from pdnas.runs import HISTORY, RunDirectory
 from pdnas.search import Problem, Search, SearchEpoch
 from pdnas.search.pdnas import PRESETS
@@ -307,3 +308,58 @@ def test_watching_changes_nothing(
     assert "favored: " in terminal.getvalue()
     alone, watched = ((run.path / HISTORY).read_bytes() for run in runs)
     assert alone == watched
+
+
+def test_no_bar_is_shown_where_stderr_is_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with TrainingProgress(2, 10, quiet=False) as progress:
+        progress.show(0, EPOCH)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_terminal_sees_the_bar_unless_quiet(
+    in_terminal: Callable[[], Terminal], quiet: bool
+) -> None:
+    terminal = in_terminal()
+    with TrainingProgress(2, 10, quiet=quiet) as progress:
+        progress.show(1, EPOCH)
+    shown = terminal.getvalue()
+    assert ("training 2/2" in shown) == (not quiet)
+    assert ("loss 1.250  validation 62.50 %" in shown) == (not quiet)
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes this process a notebook's kernel, as IPython tells it."""
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+
+
+@pytest.mark.usefixtures("notebook")
+def test_a_notebook_sees_a_line_for_every_training(capsys: pytest.CaptureFixture[str]) -> None:
+    with TrainingProgress(2, 10, quiet=False) as progress:
+        for number in (0, 0, 1):
+            progress.show(number, EPOCH)
+    assert capsys.readouterr() == ("", "training 1/2\ntraining 2/2\n")
+
+
+@pytest.mark.usefixtures("notebook")
+def test_a_notebook_sees_a_search_in_lines(
+    begun: Search, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with SearchProgress(JOB, quiet=False) as progress:
+        watch(progress, begun)
+    assert len(capsys.readouterr().err.splitlines()) == live.LINES
+
+
+def test_progress_is_shown_where_somebody_looks(request: pytest.FixtureRequest) -> None:
+    assert not is_wanted(None)
+    assert is_wanted(True)
+    request.getfixturevalue("notebook")
+    assert is_wanted(None)
+    assert not is_wanted(False)
+
+
+def test_progress_is_shown_in_a_terminal(in_terminal: Callable[[], Terminal]) -> None:
+    in_terminal()
+    assert is_wanted(None)

@@ -1,0 +1,33 @@
+"""What is shown in notebooks: tables as HTML that suit light and dark."""
+
+import sys
+from collections.abc import Sequence
+from html import escape
+
+LINE = "border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent)"
+CELL = f"text-align:left;padding:3px 12px 3px 0;{LINE}"
+
+
+def html_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of text under a header; whatever stands in them is only text."""
+    head, *body = (
+        "".join(f'<{tag} style="{CELL}">{escape(cell)}</{tag}>' for cell in row)
+        for tag, row in zip(["th"] + ["td"] * (len(rows) - 1), rows, strict=True)
+    )
+    lines = "".join(f"<tr>{row}</tr>" for row in body)
+    return (
+        '<table style="border-collapse:collapse;background:none;color:inherit">'
+        f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+    )
+
+
+def in_notebook() -> bool:
+    """Whether a notebook's kernel runs this; a shell of IPython is a terminal."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def noted(note: str) -> str:
+    """What follows a name or a figure of data that must not be spoken of without their note."""
+    return f" ({note})" if note else ""

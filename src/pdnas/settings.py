@@ -1,0 +1,183 @@
+"""What was asked of a run: its ``settings.json``, from which ``pdnas resume`` goes on."""
+
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+import tyro
+
+from pdnas.errors import PdnasError, RunError
+from pdnas.job import Job
+from pdnas.models import AnyDesign
+from pdnas.runs import ENVIRONMENT, SETTINGS, Record, RunDirectory, environment
+from pdnas.tasks import GraphTask, load_task
+from pdnas.tasks.load import DATA_ROOT
+from pdnas.tasks.source import NAMED
+from pdnas.training import Recipe
+
+
+def by_default(what: str) -> Any:
+    """What help says of a flag whose default is found elsewhere."""
+    return tyro.conf.arg(help_behavior_hint=f"(default: {what})")
+
+
+MANY = 10_000
+"""More seeds, or splits, than anyone means to ask for."""
+
+Choice = Literal["auto", "on", "off"]
+_CHOICES: dict[Choice, bool | None] = {"auto": None, "on": True, "off": False}
+
+
+@dataclass(frozen=True)
+class TaskFlags:
+    """What to learn from."""
+
+    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")] = "citeseer"
+    """citeseer (embedded), cora, pubmed, ppi, pyg:Class/name, or a path to a .pt, an .npz or a
+    folder of tables"""
+    split: Annotated[str | None, by_default("the data's own, else random")] = None
+    """random (60/20/20), or one that the data bring: own, public or column:NAME"""
+    split_seeds: Annotated[str | None, by_default("the first")] = None
+    """which of the splits of that name: 3, or 0..9, or 0,2,5"""
+    metric: Annotated[str | None, by_default("the task's")] = None
+    """accuracy, micro-f1, macro-f1 or roc-auc, as the task allows"""
+    data_root: Annotated[Path | None, by_default("PDNAS_DATA")] = None
+    """where data sets are looked for before anything is downloaded"""
+    normalize: Choice = "auto"
+    """scale each node's features to sum to one; auto: for citation graphs only"""
+    undirected: Choice = "auto"
+    """add the reverse of every edge; auto: for tables only"""
+
+    def load(self) -> GraphTask:
+        """The task, on the first of the splits."""
+        return load_task(
+            self.task,
+            split=self.split,
+            split_seed=next(iter(self.chosen_splits()), None),
+            metric=self.metric,
+            data_root=self.data_root,
+            normalize=_CHOICES[self.normalize],
+            undirected=_CHOICES[self.undirected],
+        )
+
+    def resolved(self) -> "TaskFlags":
+        """The same flags with whole paths, so that a run can be resumed from any folder."""
+        path, root = Path(self.task), self.data_root or os.environ.get(DATA_ROOT)
+        named = self.task in NAMED or not path.exists()
+        return replace(
+            self,
+            task=self.task if named else str(path.resolve()),
+            data_root=Path(root).resolve() if root else None,
+        )
+
+    def check_one_split(self, what: str) -> None:
+        """Refuse several splits for what is done on one."""
+        if len(self.chosen_splits()) > 1:
+            raise PdnasError(
+                f"{what} is on one split, but --split-seeds is {self.split_seeds}; give one "
+                "number, and train what was found on the others with pdnas train."
+            )
+
+    def chosen_splits(self) -> tuple[int, ...]:
+        """The numbers that ``--split-seeds`` names; none if it is not given."""
+        if self.split_seeds is None:
+            return ()
+        text = self.split_seeds
+        span = re.fullmatch(r"(\d+)\.\.(\d+)", text)
+        if span and int(span[2]) - int(span[1]) < MANY:
+            chosen = tuple(range(int(span[1]), int(span[2]) + 1))
+        elif re.fullmatch(r"\d+(,\d+)*", text):
+            chosen = tuple(int(number) for number in text.split(","))
+        else:
+            chosen = ()
+        if not chosen or len(set(chosen)) < len(chosen):
+            raise PdnasError(
+                f"The split seeds '{text}' cannot be read; write one number, a span such as 0..9, "
+                f"or a list such as 0,2,5, {MANY} of them at most."
+            )
+        return chosen
+
+
+@dataclass(frozen=True)
+class DeviceFlags:
+    """Where to compute."""
+
+    device: str = "auto"
+    """auto (CUDA where there is one), cpu, cuda or cuda:i"""
+    threads: int = 1
+    """CPU threads; more than one rarely pays on small graphs or busy cores"""
+
+    def apply(self) -> None:
+        """Set the number of threads."""
+        if not 1 <= self.threads <= 1024:
+            raise PdnasError(f"The number of threads is {self.threads}; give 1 to 1024.")
+        torch.set_num_threads(self.threads)
+
+
+class RunSettings(Record):
+    """What every run was asked for.
+
+    Args:
+        task: How its task was asked for; none: it was in memory, and cannot be read again.
+        task_name: What the task is called.
+        device: Where it runs.
+        tensorboard: Whether it is told to TensorBoard too.
+    """
+
+    task: TaskFlags | None
+    task_name: str
+    device: DeviceFlags
+    tensorboard: bool = False
+
+    def load_task(self, run: RunDirectory) -> GraphTask:
+        """The task of a run that is to go on."""
+        if self.task is None:
+            raise RunError(
+                f"The run '{run.path}' is on data that were in memory and cannot be read again; go "
+                "on with it in Python: repeat the call with the same data, settings and run_dir."
+            )
+        return self.task.load().named(self.task_name)
+
+    @property
+    def split_seeds(self) -> tuple[int, ...]:
+        """Which splits of the task's split's name; none: the task's split alone."""
+        return () if self.task is None else self.task.chosen_splits()
+
+
+class SearchSettings(RunSettings):
+    """All that decides a search run: what ``settings.json`` holds and ``pdnas resume`` reads."""
+
+    command: Literal["search"] = "search"
+    job: Job
+
+
+class TrainSettings(RunSettings):
+    """All that decides a training run: what ``settings.json`` holds and ``pdnas resume`` reads."""
+
+    command: Literal["train"] = "train"
+    name: str
+    architecture: AnyDesign
+    hidden: int
+    recipe: Recipe
+    seeds: tuple[int, ...]
+
+
+def new_run(
+    path: str | Path | None, label: str, settings: Record, device: torch.device, threads: int
+) -> RunDirectory:
+    """A run directory that knows what it is for and where it runs.
+
+    Args:
+        path: Where; by default ``runs/LABEL-DATE-TIME``.
+        label: What the run is about.
+        settings: What was asked for.
+        device: Where it runs.
+        threads: On how many CPU threads.
+    """
+    run = RunDirectory.create(path, re.sub(r"[^\w.-]+", "-", label))
+    run.write_json(SETTINGS, settings)
+    run.write_json(ENVIRONMENT, environment(device, threads))
+    return run
