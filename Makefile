@@ -7,13 +7,13 @@ READY := $(VENV)/.ready
 # Busy cores make several OpenMP threads slower than one.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test browser slow check format clean
+.PHONY: setup demo test browser slow check docs format clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs]"
 	touch $@
 
 demo: $(READY)
@@ -33,9 +33,12 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis site
