@@ -34,13 +34,15 @@
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: 12, color: color("--ink") },
       margin: { l: 48, r: 16, t: 8, b: 40 },
-      legend: { orientation: "h", y: -0.28, yanchor: "top", x: 0, font: { size: 11 } },
+      legend: { orientation: "h", y: -0.2, yanchor: "top", x: 0, itemwidth: 44, font: { size: 11 } },
       hovermode: "closest",
       hoverlabel: { namelength: -1 },
       dragmode: element.clientWidth < 500 ? false : "zoom",
     };
     for (const name of ["xaxis", "yaxis", "yaxis2"]) {
-      if (name in full) full[name] = { ...axis, ...full[name] };
+      if (!(name in full)) continue;
+      full[name] = { ...axis, ...full[name] };
+      full[name].title = { standoff: 6, ...full[name].title };
     }
     return full;
   }
