@@ -6,7 +6,7 @@
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   // On dark paper black is not seen and deep blue hardly.
-  const onDark = { "#000000": "#f2f2f2", "#0072b2": "#4aa8e8", "#009e73": "#22c79a" };
+  const onDark = { "#000000": "#f2f2f2", "#0072b2": "#3f9fe0", "#56b4e9": "#b5e3ff", "#009e73": "#22c79a" };
 
   // Browsers may refuse storage to pages that are opened from disk.
   const remember = (theme) => { try { localStorage.setItem("pdnas-theme", theme); } catch { /* not kept */ } };
