@@ -23,7 +23,11 @@ def told(run: Run, *, own: float, control: float) -> Result:
     ("own", "control", "words"),
     [
         (0.8, 0.7, "it is ahead of the controls gcn (the best of them, gcn: 70.00 against 80.00"),
-        (0.7, 0.8, "it is not the best: gcn, which nobody searched for, has more (80.00 against"),
+        (
+            0.7,
+            0.8,
+            "it is not the best: the control gcn, which nobody searched for, has more (gcn: 80.00",
+        ),
         (0.7, 0.7, "it is level with the best of the controls"),
     ],
 )

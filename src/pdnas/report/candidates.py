@@ -72,6 +72,7 @@ def draw_candidates(rated: Sequence[Rated], correlation: float | None) -> Figure
                     "y": [round(100 * one.val, 2) for one in members],
                     "text": [str(one.number) for one in members],
                     "textposition": "top center",
+                    "cliponaxis": False,
                     "marker": {"color": color, "symbol": marker, "size": 11},
                 }
             )

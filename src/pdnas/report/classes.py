@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pdnas.picture import BLUE
 from pdnas.report.parts import Figure, Table, layout, literal
 from pdnas.runs import Predictions
 
@@ -129,12 +130,10 @@ def draw_classes(record: Classes) -> tuple[Figure, ...]:
                     "name": "F1",
                     "x": labels,
                     "y": [round(100 * score.f1, 2) for score in record.scores],
-                    "marker": {"color": "#0072b2"},
+                    "marker": {"color": BLUE},
                 }
             ],
-            "layout": layout(
-                "", "F1, %", y_axis={"range": [0, 100]}, showlegend=True, xaxis=_categories("")
-            ),
+            "layout": layout("", "F1, %", y_axis={"range": [0, 100]}, xaxis=_categories("")),
         },
         wide=False,
     )

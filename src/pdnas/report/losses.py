@@ -63,6 +63,7 @@ def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figur
             "overlaying": "y",
             "side": "right",
             "rangemode": "tozero",
+            "tickmode": "auto",
             "showgrid": False,
         }
         words = " The temperature of the noise has its axis on the right."
@@ -88,7 +89,7 @@ def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figur
                 "data": [
                     line(metric, epochs, [round(100 * record.val[i], 2) for i in shown], 0),
                 ],
-                "layout": layout("epoch", f"validation {metric}, %", showlegend=True),
+                "layout": layout("epoch", f"validation {metric}, %"),
             },
         ),
     )

@@ -6,7 +6,7 @@
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   // On dark paper black is not seen and deep blue hardly.
-  const onDark = { "#000000": "#f2f2f2", "#0072b2": "#4aa8e8", "#009e73": "#22c79a" };
+  const onDark = { "#000000": "#f2f2f2", "#0072b2": "#3f9fe0", "#56b4e9": "#b5e3ff", "#009e73": "#22c79a" };
 
   // Browsers may refuse storage to pages that are opened from disk.
   const remember = (theme) => { try { localStorage.setItem("pdnas-theme", theme); } catch { /* not kept */ } };
@@ -34,13 +34,15 @@
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: 12, color: color("--ink") },
       margin: { l: 48, r: 16, t: 8, b: 40 },
-      legend: { orientation: "h", y: -0.28, yanchor: "top", x: 0, font: { size: 11 } },
+      legend: { orientation: "h", y: -0.2, yanchor: "top", x: 0, itemwidth: 44, font: { size: 11 } },
       hovermode: "closest",
       hoverlabel: { namelength: -1 },
       dragmode: element.clientWidth < 500 ? false : "zoom",
     };
     for (const name of ["xaxis", "yaxis", "yaxis2"]) {
-      if (name in full) full[name] = { ...axis, ...full[name] };
+      if (!(name in full)) continue;
+      full[name] = { ...axis, ...full[name] };
+      full[name].title = { standoff: 6, ...full[name].title };
     }
     return full;
   }

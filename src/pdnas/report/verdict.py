@@ -63,21 +63,20 @@ def against(result: Result) -> str:
         return ""
     best = max(controls, key=lambda control: control.val.mean)
     better = [c for c in controls if c.val.mean > result.val.mean]
-    figures = f"{percent(best.val.mean)} against {percent(result.val.mean)} %"
+    figures = (
+        f"{best.name}: {percent(best.val.mean)} against {percent(result.val.mean)} %; on test "
+        f"{percent(best.test.mean)} %"
+    )
     if better:
         names = " and ".join(control.name for control in better)
-        verb = "has" if len(better) == 1 else "have"
+        verb = "s" if len(better) > 1 else ""
         return (
-            f"By validation it is not the best: {names}, which nobody searched for, {verb} more "
-            f"({figures} for {best.name}); its test is {percent(best.test.mean)} %."
+            f"By validation it is not the best: the control{verb} {names}, which nobody searched "
+            f"for, {'have' if verb else 'has'} more ({figures})."
         )
     names = ", ".join(control.name for control in controls)
-    tie = best.val.mean == result.val.mean
-    return (
-        f"By validation it is {'level with the best' if tie else 'ahead'} of the controls {names} "
-        f"(the best of them, {best.name}: {figures}); test of {best.name} is "
-        f"{percent(best.test.mean)} %."
-    )
+    place = "level with the best" if best.val.mean == result.val.mean else "ahead"
+    return f"By validation it is {place} of the controls {names} (the best of them, {figures})."
 
 
 def _unfinished(run: Run) -> Verdict:
