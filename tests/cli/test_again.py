@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from pdnas.cli import _parse, search, train
 from pdnas.cli.again import commands_of, search_command, train_command
-from pdnas.cli.search import SearchSettings
-from pdnas.cli.train import TrainSettings
 from pdnas.runs import SETTINGS, RunDirectory
+from pdnas.settings import SearchSettings, TaskFlags, TrainSettings
 from pdnas.space import PAPER
 
 
@@ -23,7 +22,7 @@ def asked(words: list[str]) -> SearchSettings:
     return SearchSettings(job=command._job(), task=task, task_name=task.task, device=command.device)
 
 
-FLAGS = {
+FLAGS: dict[str, st.SearchStrategy[Any]] = {
     "--space": st.sampled_from(["paper", "extended"]),
     "--epochs": st.integers(10, 900),
     "--blocks": st.sampled_from(["1", "2 3", "4"]),
@@ -40,7 +39,7 @@ FLAGS = {
     "--normalize": st.sampled_from(["on", "off"]),
     "--threads": st.integers(1, 4),
 }
-STRATEGY = {
+STRATEGY: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "pdnas": {
         "--preset": st.sampled_from(["default", "paper", "straight-through"]),
         "--weight-lr": st.floats(0.001, 0.1),
@@ -120,7 +119,7 @@ def trained(words: list[str]) -> TrainSettings:
 
 def test_paths_are_quoted_and_as_they_were_given(tmp_path: Path) -> None:
     wanted = asked(["pdnas", "search", "my data/graph.npz"])
-    task = type(wanted.task)(task="/home/someone/my data/graph.npz")
+    task = TaskFlags(task="/home/someone/my data/graph.npz")
     run = RunDirectory.create(tmp_path / "a run", "x")
     run.write_json(SETTINGS, wanted.model_copy(update={"task": task}))
 
@@ -129,3 +128,12 @@ def test_paths_are_quoted_and_as_they_were_given(tmp_path: Path) -> None:
     assert shlex.split(told["Search again"]) == ["pdnas", "search", "my data/graph.npz"]
     assert all("/home/someone" not in command for command in told.values())
     assert shlex.split(told["This page again"])[-1] == str(run.path)
+
+
+def test_a_graph_in_memory_has_no_command_that_reads_it(tmp_path: Path) -> None:
+    wanted = asked(["pdnas", "search", "citeseer"])
+    run = RunDirectory.create(tmp_path / "run", "x")
+    run.write_json(SETTINGS, wanted.model_copy(update={"task": None}))
+    told = dict(commands_of(run.path))
+    assert told["Search again"].startswith("# flags alone cannot say it")
+    assert "Train the network over more seeds" not in told

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pdnas.cli.flags import DeviceFlags, TaskFlags
-from pdnas.cli.search import SearchSettings, find_strategy
-from pdnas.cli.train import TrainSettings, find_architecture
+from pdnas.cli.search import find_strategy
+from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import ARCHITECTURE, SETTINGS, AnySettings, RunDirectory
 from pdnas.search.pdnas import PRESETS
+from pdnas.settings import DeviceFlags, SearchSettings, TaskFlags, TrainSettings
 from pdnas.space import SPACES
 from pdnas.training import RECIPES, Recipe
 
@@ -47,17 +47,18 @@ def commands_of(path: Path) -> list[tuple[str, str]]:
     settings: SearchSettings | TrainSettings | None = None
     if kind == "search":
         settings = run.read_record(SETTINGS, SearchSettings)
-        again = search_command(settings)
+        again = None if settings.task is None else search_command(settings)
         told.append(("Search again", shlex.join(again) if again else _not_by_flags(path)))
     elif kind == "train":
         settings = run.read_record(SETTINGS, TrainSettings)
-        told.append(("Train again", shlex.join(train_command(settings, path))))
-    if settings is not None:
+        again = None if settings.task is None else train_command(settings, path)
+        told.append(("Train again", shlex.join(again) if again else _not_by_flags(path)))
+    if settings is not None and settings.task is not None:
         words = ["pdnas", "train", str(path), *_task_words(settings), "--seeds", "10"]
         told.append(("Train the network over more seeds", shlex.join(words)))
     told += [
         ("Predictions of every node", f"pdnas predict {place} -o predictions.csv"),
-        ("The network as PyTorch Geometric source", f"pdnas export {place} --format source"),
+        ("The network as PyTorch Geometric source", f"pdnas export {place} --format python"),
         ("This page again", f"pdnas report {place}"),
     ]
     return told
@@ -181,6 +182,7 @@ def _changed(wanted: Any, base: Any) -> dict[str, Any] | None:
 def _task_words(settings: SearchSettings | TrainSettings) -> list[str]:
     """The task and its flags; a path as the user gave it, and not where it lay on the disk."""
     task = settings.task
+    assert task is not None  # a graph in memory has no command
     words = [settings.task_name if task.task.endswith(settings.task_name) else task.task]
     for name, value in asdict(task).items():
         is_place = name == "data_root" and task.task == EMBEDDED  # it is in the package
