@@ -28,7 +28,6 @@ def test_the_files_and_how_to_use_them_are_told(pdnas: Pdnas, run: Path) -> None
         "from network import load_network",
         "logits = load_network()(x, edge_index)",
     ]
-    assert "undirected" not in (run / "network.py").read_text()
 
 
 def test_the_file_of_a_run_says_how_its_data_were_read(pdnas: Pdnas, run: Path) -> None:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import torch
@@ -108,6 +109,14 @@ def test_a_program_knows_its_classes_and_warns_of_nothing(run: Path) -> None:
     files = {"classes.json": ""}
     torch.export.load(path, extra_files=files)
     assert json.loads(files["classes.json"]) == list("abcdef")
+
+
+def test_a_program_tells_nothing_of_this_machine(run: Path) -> None:
+    (path,) = export(run, "torch")
+    with ZipFile(path) as archive:
+        content = b"".join(archive.read(name) for name in archive.namelist())
+    assert str(run).encode() not in content
+    assert b"site-packages" not in content
 
 
 @torch.no_grad()
