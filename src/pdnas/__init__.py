@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pdnas.errors import PdnasError
     from pdnas.export import export
     from pdnas.models import GraphNetwork
+    from pdnas.prediction import predict
     from pdnas.runs import Result, load_run
     from pdnas.space import SearchSpace
     from pdnas.tasks import GraphTask, load_task
@@ -34,6 +35,7 @@ _HOMES = {
     "export": "pdnas.export",
     "load_run": "pdnas.runs",
     "load_task": "pdnas.tasks",
+    "predict": "pdnas.prediction",
     "search": "pdnas.tuning",
     "train": "pdnas.training",
 }
@@ -52,6 +54,7 @@ __all__ = [
     "export",
     "load_run",
     "load_task",
+    "predict",
     "search",
     "train",
 ]

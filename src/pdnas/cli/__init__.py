@@ -28,6 +28,7 @@ COMMANDS = {
     "train": "train one architecture over seeds",
     "compare": "strategies and baselines side by side on one split, one budget",
     "reproduce": "a table of the paper, ours beside theirs",
+    "predict": "the class of every node, by a trained run",
     "resume": "go on where a run stopped",
     "export": "a run's network as a file that needs no pdnas",
     "tasks": "what there is to train on",

@@ -24,6 +24,7 @@ FILES = {
     "result.json": "all of this, and every value",
     "architecture.json": "the choices; train it again with: pdnas train RUN TASK",
     "model.safetensors": "the weights of the best training; in Python: pdnas.load_run(RUN).model",
+    "predictions.safetensors": "what it says of every node; as a table: pdnas predict RUN",
     "recipe.toml": "the recipe that was tuned; use it with --recipe in search and train",
     "history.jsonl": "every epoch of the search and of the trainings",
     "settings.json": "what was asked for",
@@ -145,7 +146,7 @@ def show_search(result: "Result", task: "Channels", run: Path) -> None:
     print(f"\nrun: {run}")
     for file, about in FILES.items():
         if (run / file).is_file():
-            print(f"  {file:20} {about}")
+            print(f"  {file:24} {about}")
 
 
 def _figures(result: "Result") -> str:
