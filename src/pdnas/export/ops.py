@@ -67,8 +67,8 @@ def mean_of_powers(x: Tensor, edge_index: Tensor, order: int) -> Tensor:
         "batch_norm": '''\
 def batch_norm(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """Every channel to mean 0 and variance 1 over the nodes at hand, then scaled."""
-    variance, mean = torch.var_mean(x, dim=0, correction=0)
-    return (x - mean) * (variance + 1e-5).rsqrt() * scale + shift
+    # Not that of torch.nn.functional, which refuses a graph of one node.
+    return torch.batch_norm(x, scale, shift, None, None, True, 0.0, 1e-5, False)
 ''',
     }
 )
@@ -397,8 +397,7 @@ def _concat_mlp(place: Place) -> Snippet:
 
 @source_of(NoCombine)
 def _no_combine(place: Place) -> Snippet:
-    comment = "Combine: none; a node is one of its own neighbors."
-    return Snippet(comment, ("h = messages",), self_loops=True)
+    return Snippet(lines=("h = messages",), self_loops=True)
 
 
 @source_of(RootCombine)

@@ -10,13 +10,16 @@ from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import ExportError
 from pdnas.export.ops import HELPERS, Place, Snippet, Weight, write_op
 from pdnas.export.text import LINE, constant, docstring, literal, paragraph, prose
-from pdnas.runs import Result
+from pdnas.runs import DataRecord, Result
 
 FLOW = ("expansion", "propagation", "attention", "aggregation", "heads", "combine")
 """The slots in the order in which a block's source has them; a bias follows, and the rest."""
 
 ATTENTIVE = ("attention", "aggregation", "heads")
 """The slots that play no part in a block of another propagation than one step."""
+
+RENAMINGS = ("h = messages", "messages = h")
+"""Lines that say nothing at the end of a block."""
 
 OWN_NAMES = {"expansion": "transform"}
 """What a block of ours calls the op of a slot, where that is not the slot's name."""
@@ -61,6 +64,7 @@ def write_source(result: Result, module: str, weights: str) -> str:
     constants = [
         f"# {_meaning(result)}",
         *constant("CLASSES", result.class_names),
+        *_features(result.data),
         f"WEIGHTS = Path(__file__).with_name({literal(weights)})",
     ]
     body = "\n\n".join(parts)
@@ -136,7 +140,7 @@ def _block(place: Place) -> BlockSource:
     reads = any(snippet.needs_edges or snippet.needs_edge_index for snippet in written)
     edges = ", edge_index: Tensor" if reads else ""
     lines = [
-        f"    {docstring(_words(spec), 4)}",
+        f"    {docstring(f'Block: {_words(spec)}.', 4)}",
         "",
         "    def __init__(self) -> None:",
         "        super().__init__()",
@@ -155,19 +159,22 @@ def _forward(written: Sequence[Snippet]) -> list[str]:
     if any(snippet.needs_edges for snippet in written):
         if any(snippet.self_loops for snippet in written):
             call = "add_remaining_self_loops(edge_index, num_nodes=x.size(0))"
+            lines.append("# Combine: none; a node is one of its own neighbors instead.")
             lines.append(f"edge_index, _ = {call}")
         lines.append("source, target = edge_index")
     for snippet in written:
         if snippet.comment:
             lines.append(f"# {snippet.comment}")
         lines.extend(snippet.lines)
-    value = lines[-1].removeprefix("h = ")
+    while lines[-1].startswith("#") or lines[-1] in RENAMINGS:
+        lines.pop()
+    _, value = lines[-1].split(" = ", maxsplit=1)
     return [*lines[:-1], f"return {value}"]
 
 
 def _words(spec: BlockSpec) -> str:
-    words = str(spec)
-    return f"{words[0].upper()}{words[1:]}."
+    """The ops of a block, but for slots that play no part."""
+    return ", ".join(word for word in spec.words() if word != "-")
 
 
 def _class_names(sources: Sequence[BlockSource]) -> list[str]:
@@ -226,12 +233,13 @@ def _flow(number: int) -> str:
 
 
 def _sum(begin: str, terms: Sequence[str]) -> list[str]:
-    """A statement with a sum, in one line where it fits."""
-    line = f"{begin} {' + '.join(terms)}"
-    if len(line) + 8 <= LINE:
-        return [line]
-    rest = (f"    + {term}" for term in terms[1:])
-    return [f"{begin} (", f"    {terms[0]}", *rest, ")"]
+    """A statement with a sum inside of a method, broken as a formatter would."""
+    whole = " + ".join(terms)
+    if len(f"        {begin} {whole}") <= LINE:
+        return [f"{begin} {whole}"]
+    if len(f"            {whole}") <= LINE:
+        return [f"{begin} (", f"    {whole}", ")"]
+    return [f"{begin} (", f"    {terms[0]}", *(f"    + {term}" for term in terms[1:]), ")"]
 
 
 def _loader() -> str:
@@ -269,10 +277,31 @@ def _imports(code: str) -> list[str]:
 
 
 def _meaning(result: Result) -> str:
-    """What the logits say, as far as it is known."""
+    """What the logits say, as far as the run knows it."""
     if result.out_channels == 1:
-        return "A logit above 0 stands for the second."
-    return "What each logit stands for."
+        return "The two answers: the second where the logit is above 0."
+    each = "What each logit stands for"
+    if result.data is None:
+        return f"{each}."
+    if result.data.kind == "multi-label":
+        return f"{each}: a node has every label whose logit is above 0."
+    return f"{each}: a node is of the class with the largest."
+
+
+def _features(data: DataRecord | None) -> list[str]:
+    """The names of the columns of ``x``, if they have any."""
+    if data is None or not data.feature_names:
+        return []
+    return ["# The columns of x, in order.", *constant("FEATURES", data.feature_names)]
+
+
+def _preparation(data: DataRecord | None) -> str:
+    """What was done to the data before the network saw them."""
+    if data is None:
+        return ""
+    scaled = "were scaled to sum to one" if data.normalize else "were left as they are"
+    edges = "the reverse of every edge was added" if data.undirected else "no edge was added"
+    return f" In training the features of each node {scaled}, and {edges}: do the same."
 
 
 def _about(architecture: Architecture, result: Result, module: str) -> list[str]:
@@ -288,7 +317,7 @@ def _about(architecture: Architecture, result: Result, module: str) -> list[str]
         "validation. What a training drops at random is left out."
     )
     gates = ", ".join(f"{i} -> {j}" for i, j in architecture.gates)
-    blocks = [f"    {number}: {spec}" for number, spec in enumerate(architecture.blocks)]
+    blocks = [f"    {number}: {_words(spec)}" for number, spec in enumerate(architecture.blocks)]
     if architecture.attention_normalization == "none":
         blocks.append("    Attention is not normalized.")
     first, *rest = paragraph(f"The graph neural network that pdnas {verb} for {task}.")
@@ -318,6 +347,7 @@ def _about(architecture: Architecture, result: Result, module: str) -> list[str]
         *paragraph(
             f"Here x holds the features of the nodes, [N, {result.in_channels}], and edge_index "
             "the sources and targets of the edges, [2, E], as in PyG."
+            f"{_preparation(result.data)}"
         ),
         '"""',
     ]

@@ -9,11 +9,10 @@ LINE = 88
 
 
 def literal(text: str) -> str:
-    """A string literal as a formatter would leave it."""
-    plain = repr(text)
-    if plain[0] == '"' or '"' in text:
-        return plain
-    return f'"{plain[1:-1]}"'
+    """A string literal as a formatter would leave it: in the quotes that need fewer escapes."""
+    quote = '"' if text.count('"') <= text.count("'") else "'"
+    signs = (sign if sign in "'\"" else repr(sign)[1:-1] for sign in text)
+    return quote + "".join(f"\\{sign}" if sign == quote else sign for sign in signs) + quote
 
 
 def constant(name: str, values: Sequence[str]) -> list[str]:

@@ -128,6 +128,8 @@ def _write_program(result: Result, network: nn.Module, path: Path) -> Path:
             _graph(result, 8, 16),
             dynamic_shapes={"x": {0: nodes}, "edge_index": {1: edges}},
         )
+        for node in program.graph.nodes:
+            node.meta.pop("stack_trace", None)  # it would tell of folders on this machine
         classes = json.dumps(result.class_names)
         torch.export.save(program, path, extra_files={"classes.json": classes})
     return path
