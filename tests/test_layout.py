@@ -25,7 +25,7 @@ ORDER = (
     {"tuning"},
     {"compare"},
     {"reproduce"},
-    {"report", "export"},
+    {"report", "export", "prediction"},
     {"cli"},
     {"__main__"},
 )

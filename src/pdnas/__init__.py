@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pdnas.compare import compare
     from pdnas.errors import PdnasError
     from pdnas.models import GraphNetwork
+    from pdnas.prediction import predict
     from pdnas.runs import Result, load_run
     from pdnas.space import SearchSpace
     from pdnas.tasks import GraphTask, load_task
@@ -32,6 +33,7 @@ _HOMES = {
     "compare": "pdnas.compare",
     "load_run": "pdnas.runs",
     "load_task": "pdnas.tasks",
+    "predict": "pdnas.prediction",
     "search": "pdnas.tuning",
     "train": "pdnas.training",
 }
@@ -49,6 +51,7 @@ __all__ = [
     "compare",
     "load_run",
     "load_task",
+    "predict",
     "search",
     "train",
 ]

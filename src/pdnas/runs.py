@@ -491,7 +491,8 @@ class RunDirectory:
             "graph": predictions.graph.long(),
             "node_ids": torch.frombuffer(bytearray(ids), dtype=torch.uint8),
         }
-        self.write_weights(PREDICTIONS, tensors)
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        self._write(PREDICTIONS, save(plain))
 
     def read_predictions(self) -> Predictions:
         """Read what :meth:`write_predictions` wrote."""
@@ -593,24 +594,29 @@ class RunDirectory:
         return self.read_record(RESULT, Result).with_weights(self.read_weights(WEIGHTS))
 
     def _write(self, name: str | Path, content: bytes) -> None:
-        path = self.path / name
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with draft.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
+            write_whole(self.path / name, content)
         except OSError as error:
             raise self._cannot_write(name, error) from None
-        finally:
-            draft.unlink(missing_ok=True)
 
     def _cannot_write(self, name: str | Path, error: OSError) -> RunError:
         return RunError(
             f"'{self.path / name}' cannot be written ({error.strerror}); make room for it or "
             "check its permissions."
         )
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there as a whole or, after an error, as it was before."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _before(name: Path) -> Path:

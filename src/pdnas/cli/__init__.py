@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": "strategies and baselines side by side on one split, one budget",
     "reproduce": "a table of the paper, ours beside theirs",
     "report": "the page of a run, or of several side by side",
+    "predict": "the class of every node, by a trained run",
     "resume": "go on where a run stopped",
     "tasks": "what there is to train on",
     "space": "what there is to search in",

@@ -56,8 +56,10 @@ def commands_of(path: Path) -> list[tuple[str, str]]:
         words = ["pdnas", "train", str(path), *_task_words(settings), "--seeds", "10"]
         told.append(("Train the network over more seeds", shlex.join(words)))
     told += [
-        ("Predictions of every node", f"pdnas predict {place} -o predictions.csv"),
-        ("The network as PyTorch Geometric source", f"pdnas export {place} --format source"),
+        ("The class of every node, as a table", f"pdnas predict {place}"),
+        ("The classes of another graph", f"pdnas predict {place} DATA"),
+        ("The network as source that needs no pdnas", f"pdnas export {place}"),
+        ("The network as a torch.export program", f"pdnas export {place} --format torch"),
         ("This page again", f"pdnas report {place}"),
     ]
     return told

@@ -21,9 +21,11 @@ if TYPE_CHECKING:  # what is only shown need not be imported, which takes second
     from pdnas.training.fit import Epoch
 
 FILES = {
+    "report.html": "all of this and how it came about, as a page for a browser",
     "result.json": "all of this, and every value",
     "architecture.json": "the choices; train it again with: pdnas train RUN TASK",
     "model.safetensors": "the weights of the best training; in Python: pdnas.load_run(RUN).model",
+    "predictions.safetensors": "what it says of every node; as a table: pdnas predict RUN",
     "recipe.toml": "the recipe that was tuned; use it with --recipe in search and train",
     "history.jsonl": "every epoch of the search and of the trainings",
     "settings.json": "what was asked for",
@@ -149,7 +151,7 @@ def show_search(result: "Result", task: "Channels", run: Path, page: Path | None
         print(f"report: {page}")
     for file, about in FILES.items():
         if (run / file).is_file():
-            print(f"  {file:20} {about}")
+            print(f"  {file:24} {about}")
 
 
 def _figures(result: "Result") -> str:

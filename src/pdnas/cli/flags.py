@@ -165,12 +165,17 @@ def tell(sentence: str) -> None:
 
 
 @contextmanager
-def enough_memory(what: str, device: torch.device) -> Iterator[None]:
+def enough_memory(
+    what: str,
+    device: torch.device,
+    remedy: str = "give a smaller --hidden, or --batching clusters with a smaller --batch-nodes",
+) -> Iterator[None]:
     """Whatever does not fit into memory inside becomes one sentence.
 
     Args:
         what: What does not fit, as the beginning of the sentence.
         device: Into whose memory.
+        remedy: What the user can do.
     """
     try:
         yield
@@ -178,10 +183,7 @@ def enough_memory(what: str, device: torch.device) -> Iterator[None]:
         is_full = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
         if not is_full:
             raise
-        raise PdnasError(
-            f"{what} does not fit into the memory of {device}; give a smaller --hidden, or "
-            "--batching clusters with a smaller --batch-nodes."
-        ) from None
+        raise PdnasError(f"{what} does not fit into the memory of {device}; {remedy}.") from None
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,15 @@ def load_task(
         normalize: Scale each node's features to sum to one; by default for citation graphs only.
         undirected: Add the reverse of every edge; by default for tables only.
     """
-    root = data_root or os.environ.get(DATA_ROOT)
-    options = ReadOptions(Path(root) if root else None, normalize, undirected)
+    options = ReadOptions(find_data_root(data_root), normalize, undirected)
     source = read_source(str(name), options)
     return GraphTask.from_source(source, split=split, split_seed=split_seed, metric=metric)
+
+
+def find_data_root(given: str | Path | None) -> Path | None:
+    """The folder with data sets: what is given, or else what the environment names."""
+    root = given or os.environ.get(DATA_ROOT)
+    return Path(root) if root else None
 
 
 def read_source(name: str, options: ReadOptions) -> Source:

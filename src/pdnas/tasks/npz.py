@@ -18,6 +18,7 @@ from pdnas.tasks.splits import PARTS
 Arrays = dict[str, NDArray[Any]]
 
 NEEDED = "x (or x_data, x_indices, x_indptr, x_shape), edge_index (or adj_...) and y"
+LABELS = ("y", "labels")
 CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -35,7 +36,12 @@ def read(path: Path, options: ReadOptions) -> Source:
     reverse ones too.
     """
     arrays = _load(path)
-    data = Data(x=_features(arrays, path), edge_index=_edges(arrays, path), y=_labels(arrays, path))
+    is_task = options.known is None
+    data = Data(edge_index=_edges(arrays, path))
+    if is_task or any(name in arrays for name in ("x", "x_indptr", "attr_indptr")):
+        data.x = _features(arrays, path)
+    if is_task or any(name in arrays for name in LABELS):
+        data.y = _find(arrays, path, *LABELS)
     for part in PARTS:
         if f"{part}_mask" in arrays:
             data[f"{part}_mask"] = _tensor(arrays, f"{part}_mask", path)
@@ -45,6 +51,7 @@ def read(path: Path, options: ReadOptions) -> Source:
         class_names=_names(arrays, "class_names", path) or None,
         normalize=bool(options.normalize),
         undirected=bool(options.undirected),
+        known=options.known,
     )
     node_ids = _names(arrays, "node_ids", path)
     if node_ids and len(node_ids) != source.graphs[0].num_nodes:
@@ -89,10 +96,6 @@ def _find(arrays: Arrays, path: Path, *names: str) -> Tensor:
         f"'{path}' has no '{names[0]}'; it has {', '.join(arrays) or 'nothing'}, and a task needs "
         f"{NEEDED}."
     )
-
-
-def _labels(arrays: Arrays, path: Path) -> Tensor:
-    return _find(arrays, path, "y", "labels")
 
 
 def _features(arrays: Arrays, path: Path) -> Tensor:

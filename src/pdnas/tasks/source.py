@@ -74,6 +74,8 @@ class Source:
         normalize: Whether each node's features were scaled to sum to one.
         undirected: Whether the reverse of every edge was added.
         feature_names: The columns of a table that became features, in order, if it was one.
+        ignored: The columns of a table that a trained network has no use for.
+        labelled: Whether any label is known; without, a trained network can be asked, no more.
     """
 
     name: str
@@ -87,16 +89,21 @@ class Source:
     normalize: bool = False
     undirected: bool = False
     feature_names: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    labelled: bool = True
 
     def __post_init__(self) -> None:
-        if len(self.graphs) > 1 and any((graph.y == UNLABELLED).any() for graph in self.graphs):
+        several = self.labelled and len(self.graphs) > 1
+        if several and any((graph.y == UNLABELLED).any() for graph in self.graphs):
             raise TaskError(
                 f"'{self.name}' has several graphs and a node without a label; with several graphs "
                 "every node needs one."
             )
         for number, graph in enumerate(self.graphs):
             place = f"'{self.name}'" + (f", graph {number}" if len(self.graphs) > 1 else "")
-            _check_graph(graph, place, self.kind, len(self.class_names))
+            _check_graph(graph, place)
+            if self.labelled:
+                _check_labels(graph.y, place, self.kind, len(self.class_names))
             if graph.x.shape[1] != self.graphs[0].x.shape[1]:
                 raise TaskError(
                     f"{place} has {graph.x.shape[1]} features per node but graph 0 has "
@@ -127,6 +134,8 @@ class Source:
             name: ``random``, or one that comes with the data.
             seed: Which of the splits of that name.
         """
+        if not self.labelled:
+            raise TaskError(f"'{self.name}' has no labels, so there is nothing to split.")
         if name is None:
             name = next(iter(self.splits), "random")
         if name == "random":
@@ -159,6 +168,59 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Known:
+    """What a trained network reads and tells: data that it is asked about need no labels.
+
+    Args:
+        kind: Of the task that it was trained for.
+        class_names: What its answers stand for.
+        in_channels: Features that it reads.
+        feature_names: The columns of a table that they were, in order; empty if there was none.
+    """
+
+    kind: Kind
+    class_names: tuple[str, ...]
+    in_channels: int
+    feature_names: tuple[str, ...] = ()
+
+    def check(self, count: int, place: str) -> None:
+        """Refuse another number of features than the network was trained on."""
+        if count != self.in_channels:
+            raise TaskError(
+                f"{place} has {count} feature(s) per node, but the network was trained on "
+                f"{self.in_channels}; give the same features in the same order."
+            )
+
+    def labels(
+        self, y: Tensor | None, names: tuple[str, ...] | None, nodes: int, name: str
+    ) -> Tensor:
+        """Labels by the numbers of the network's classes; -1 where there is none that it knows.
+
+        Args:
+            y: As the data have them, if they do.
+            names: What the data call their classes; by default they are the network's.
+            nodes: How many there are.
+            name: What messages call the data.
+        """
+        is_many, count = self.kind == "multi-label", len(self.class_names)
+        if y is None:
+            return torch.full((nodes, count) if is_many else (nodes,), UNLABELLED)
+        names = self.class_names if names is None else names
+        if is_many != (y.dim() == 2) or (is_many and set(names) != set(self.class_names)):
+            raise TaskError(
+                f"The labels of '{name}', of shape {list(y.shape)}, are not those of the network "
+                f"({self.kind}: {', '.join(self.class_names[:8])}); correct them or leave them out."
+            )
+        number = {known: index for index, known in enumerate(self.class_names)}
+        if is_many:
+            return y[:, [names.index(known) for known in self.class_names]]
+        kind_of(y, name)  # refuses what is not whole numbers
+        meaning = torch.tensor([number.get(entry, UNLABELLED) for entry in names])
+        inside = (y >= 0) & (y < len(names))
+        return torch.where(inside, meaning[y.long().clamp(0, len(names) - 1)], UNLABELLED)
+
+
+@dataclass(frozen=True)
 class ReadOptions:
     """How to read data, beside where they are.
 
@@ -166,11 +228,13 @@ class ReadOptions:
         data_root: Folder that holds data sets for PyG's classes, before anything is downloaded.
         normalize: Scale each node's features to sum to one; ``None`` leaves it to the source.
         undirected: Add the reverse of every edge; ``None`` leaves it to the source.
+        known: What a trained network reads, where the user's own data are to be shown to one.
     """
 
     data_root: Path | None = None
     normalize: bool | None = None
     undirected: bool | None = None
+    known: Known | None = None
 
 
 @dataclass(frozen=True)
@@ -205,6 +269,7 @@ def source_from_data(
     split_name: str = "own",
     normalize: bool = False,
     undirected: bool = False,
+    known: Known | None = None,
 ) -> Source:
     """Read a PyG ``Data``; sparse features stay sparse and labels tell the kind of task.
 
@@ -217,6 +282,7 @@ def source_from_data(
         split_name: What to call the split of the masks.
         normalize: Scale each node's features to sum to one.
         undirected: Add the reverse of every edge.
+        known: What a trained network reads, where there is one: then labels may be missing.
     """
     splits = {}
     masks = [getattr(data, f"{part}_mask", None) for part in PARTS]
@@ -231,6 +297,7 @@ def source_from_data(
         splits=splits,
         normalize=normalize,
         undirected=undirected,
+        known=known,
     )
 
 
@@ -243,6 +310,7 @@ def source_from_graphs(
     splits: dict[str, tuple[Tensor, Tensor, Tensor]] | None = None,
     normalize: bool = False,
     undirected: bool = False,
+    known: Known | None = None,
 ) -> Source:
     """Read one or several PyG ``Data`` that share features and labels.
 
@@ -254,19 +322,17 @@ def source_from_graphs(
         splits: See :class:`Source`.
         normalize: Scale each node's features to sum to one.
         undirected: Add the reverse of every edge.
+        known: What a trained network reads, where there is one: then labels may be missing.
     """
-    labels = [_labels(data, name) for data in graphs]
-    if len({y.shape[1:] for y in labels}) > 1:
-        raise TaskError(f"The graphs of '{name}' differ in their labels; give all the same ones.")
-    every = torch.cat(labels)
-    kind = kind_of(every, name)
-    if class_names is None:
-        class_names = tuple(str(number) for number in range(_count_classes(every, name)))
-    if kind == "binary" and len(class_names) != 2:
-        kind = "single-label"
+    if known is not None:
+        labels = [_known_labels(data, name, class_names, known) for data in graphs]
+        kind, class_names = known.kind, known.class_names
+    else:
+        labels = [_labels(data, name) for data in graphs]
+        kind, class_names = _kind_and_classes(labels, name, class_names)
     read = tuple(
         Graph(
-            _features(data, name, normalize),
+            _features(data, name, normalize, known),
             _edges(data, name, undirected),
             y.float() if kind == "multi-label" else y.long(),
         )
@@ -281,7 +347,23 @@ def source_from_graphs(
         metric,
         normalize=normalize,
         undirected=undirected,
+        labelled=known is None or any(bool((y != UNLABELLED).any()) for y in labels),
     )
+
+
+def _kind_and_classes(
+    labels: Sequence[Tensor], name: str, class_names: tuple[str, ...] | None
+) -> tuple[Kind, tuple[str, ...]]:
+    """What labels ask for, and what their classes are called."""
+    if len({y.shape[1:] for y in labels}) > 1:
+        raise TaskError(f"The graphs of '{name}' differ in their labels; give all the same ones.")
+    every = torch.cat(list(labels))
+    kind = kind_of(every, name)
+    if class_names is None:
+        class_names = tuple(str(number) for number in range(_count_classes(every, name)))
+    if kind == "binary" and len(class_names) != 2:
+        kind = "single-label"
+    return kind, class_names
 
 
 def kind_of(y: Tensor, name: str) -> Kind:
@@ -311,6 +393,22 @@ def _tensor(data: Data, field_name: str, name: str) -> Tensor:
     return value
 
 
+def _known_labels(
+    data: Data, name: str, class_names: tuple[str, ...] | None, known: Known
+) -> Tensor:
+    """Labels as a trained network numbers them, where there are any."""
+    x = getattr(data, "x", None)
+    if not isinstance(x, Tensor):
+        known.check(0, f"'{name}'")
+    nodes = _tensor(data, "x", name).size(0)
+    if not nodes:
+        raise TaskError(f"'{name}' has no nodes; give at least one.")
+    y = _labels(data, name) if isinstance(getattr(data, "y", None), Tensor) else None
+    if y is not None and len(y) != nodes:
+        raise TaskError(f"'{name}' has {nodes} nodes but {len(y)} labels; give one each, or none.")
+    return known.labels(y, class_names, nodes, name)
+
+
 def _labels(data: Data, name: str) -> Tensor:
     y = _tensor(data, "y", name)
     y = y.reshape(1) if y.dim() == 0 else y
@@ -337,8 +435,10 @@ def _edges(data: Data, name: str, undirected: bool) -> Tensor:
     return to_undirected(edges, num_nodes=nodes) if undirected else edges
 
 
-def _features(data: Data, name: str, normalize: bool) -> Features:
+def _features(data: Data, name: str, normalize: bool, known: Known | None) -> Features:
     x = _tensor(data, "x", name)
+    if known is not None and x.dim() == 2:
+        known.check(x.size(1), f"'{name}'")
     if x.dim() != 2 or x.size(1) == 0:
         raise TaskError(
             f"The features of '{name}' have shape {list(x.shape)}; give [nodes, features] with at "
@@ -364,17 +464,21 @@ def _divisors(sums: Tensor) -> Tensor:
     return torch.where(sums == 0, 1.0, sums)
 
 
-def _check_graph(graph: Graph, place: str, kind: Kind, num_classes: int) -> None:
+def _check_graph(graph: Graph, place: str) -> None:
     """Refuse what would fail later, or worse, would not."""
     nodes = graph.num_nodes
     check_edges(graph.edge_index, place, nodes)
     _check_finite(graph.x, place)
     if graph.y.size(0) != nodes:
         raise TaskError(f"{place} has {nodes} nodes but {graph.y.size(0)} labels; give one each.")
-    low, high = graph.y.min(), graph.y.max()
+
+
+def _check_labels(y: Tensor, place: str, kind: Kind, num_classes: int) -> None:
+    """Refuse labels that the kind of task has no use for."""
+    low, high = y.min(), y.max()
     if kind == "multi-label":
-        if not bool(((graph.y == 0) | (graph.y == 1)).all()):
-            wrong = graph.y[(graph.y != 0) & (graph.y != 1)][0]
+        if not bool(((y == 0) | (y == 1)).all()):
+            wrong = y[(y != 0) & (y != 1)][0]
             raise TaskError(f"A label of {place} is {float(wrong):g}; make every label 0 or 1.")
     elif int(low) < UNLABELLED or int(high) >= num_classes:
         worst = int(high) if int(high) >= num_classes else int(low)

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce
 
 from pdnas.errors import TaskError
-from pdnas.tasks.source import FORMATS, UNLABELLED, ReadOptions, Source, source_from_data
+from pdnas.tasks.source import FORMATS, UNLABELLED, Known, ReadOptions, Source, source_from_data
 from pdnas.tasks.splits import PARTS
 
 PART_OF = {part: part for part in PARTS} | dict.fromkeys(("valid", "validation", "dev"), "val")
@@ -40,8 +40,13 @@ def read(folder: Path, options: ReadOptions) -> Source:
     if nodes.num_rows == 0:
         raise TaskError(f"The nodes of '{folder}' have no rows; write one row per node.")
     ids = _ids(nodes, folder)
-    y, class_names = _labels(nodes, folder)
-    splits, features = _splits_and_features(nodes, folder)
+    known = options.known
+    y, class_names = _labels(nodes, folder, known)
+    splits: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
+    if known is not None and known.feature_names:
+        features = _known_features(nodes, folder, known)
+    else:
+        splits, features = _splits_and_features(nodes, folder, known)
     data = Data(
         x=_feature_matrix(nodes, features, folder), edge_index=_edges(edges, ids, folder), y=y
     )
@@ -51,12 +56,15 @@ def read(folder: Path, options: ReadOptions) -> Source:
         class_names=class_names,
         normalize=bool(options.normalize),
         undirected=options.undirected is not False,
+        known=known,
     )
+    unread = () if known is None else (name for name in nodes.column_names if _may_be_read(name))
     return replace(
         source,
         splits=splits,
         node_ids=tuple(ids.to_pylist()),
         feature_names=tuple(features),
+        ignored=tuple(name for name in unread if name not in features and name not in splits),
     )
 
 
@@ -166,8 +174,10 @@ def _edges(edges: pa.Table, ids: pa.Array, folder: Path) -> Tensor:
     return merged
 
 
-def _labels(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
-    """Labels and their names."""
+def _labels(
+    nodes: pa.Table, folder: Path, known: Known | None
+) -> tuple[Tensor | None, tuple[str, ...] | None]:
+    """Labels and their names; a trained network needs none."""
     several = [name for name in nodes.column_names if name.startswith(MULTI_LABEL)]
     if several and "label" in nodes.column_names:
         raise TaskError(
@@ -178,8 +188,18 @@ def _labels(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
         names = tuple(name.removeprefix(MULTI_LABEL) for name in several)
         names = names if len(names) > 1 else (f"not {names[0]}", names[0])
         return _feature_matrix(nodes, several, folder), names
+    if known is not None and "label" not in nodes.column_names:
+        return None, None
     _require(nodes, f"nodes of '{folder}'", "label")
-    return _classes(nodes, folder)
+    y, class_names = _classes(nodes, folder)
+    if known is not None:
+        return (y, class_names) if class_names else (None, None)
+    if len(class_names) < 2:
+        found = f"only the class '{class_names[0]}'" if class_names else "no labels"
+        raise TaskError(
+            f"The nodes of '{folder}' have {found}; a task needs nodes of at least two classes."
+        )
+    return y, class_names
 
 
 def _classes(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
@@ -197,12 +217,7 @@ def _classes(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
         entries = [str(numbers[entry]) if entry else "" for entry in entries]
         entries = ["" if entry == str(UNLABELLED) else entry for entry in entries]
     names = sorted(set(entries) - {""}, key=int if numbers is not None else str)
-    if len(names) < 2:
-        found = f"only the class '{names[0]}'" if names else "no labels"
-        raise TaskError(
-            f"The nodes of '{folder}' have {found}; a task needs nodes of at least two classes."
-        )
-    if numbers is not None and int(names[0]) < UNLABELLED:
+    if names and numbers is not None and int(names[0]) < UNLABELLED:
         raise TaskError(
             f"A label of the nodes of '{folder}' is {names[0]}; number the classes from 0, and "
             f"leave the cell empty or write {UNLABELLED} where the class is unknown."
@@ -226,8 +241,24 @@ def _whole_numbers(entries: set[str], folder: Path) -> dict[str, int] | None:
     return {entry: int(value) for entry, value in values.items()}
 
 
+def _may_be_read(name: str) -> bool:
+    """Whether a column could be a feature, by its name."""
+    return name not in ("id", "label", "split") and not name.startswith(MULTI_LABEL)
+
+
+def _known_features(nodes: pa.Table, folder: Path, known: Known) -> list[str]:
+    """The columns that a network was trained on, in its order."""
+    missing = [f"'{name}'" for name in known.feature_names if name not in nodes.column_names]
+    if missing:
+        raise TaskError(
+            f"The nodes of '{folder}' lack {len(missing)} of the {known.in_channels} columns that "
+            f"the network was trained on: {_listed(missing)}; add them."
+        )
+    return list(known.feature_names)
+
+
 def _splits_and_features(
-    nodes: pa.Table, folder: Path
+    nodes: pa.Table, folder: Path, known: Known | None
 ) -> tuple[dict[str, tuple[Tensor, Tensor, Tensor]], list[str]]:
     """The splits that columns describe, and the names of the columns with features."""
     splits: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
@@ -235,7 +266,7 @@ def _splits_and_features(
     if "split" in nodes.column_names:
         splits["own"] = _split(nodes, "split", folder)
     for name in nodes.column_names:
-        if name in ("id", "label", "split") or name.startswith(MULTI_LABEL):
+        if not _may_be_read(name):
             continue
         if name in MASKS:
             raise TaskError(
@@ -253,7 +284,7 @@ def _splits_and_features(
                 "are numbers; drop it or encode it as numbers, one column per category"
                 + ("." if "id" in nodes.column_names else ", or call it id if it names the nodes.")
             )
-    if not features:
+    if not features and known is None:
         raise TaskError(
             f"The nodes of '{folder}' have no column of numbers to learn from; add one per feature."
         )

@@ -30,6 +30,7 @@ def read(path: Path, options: ReadOptions) -> Source:
         str(path),
         normalize=bool(options.normalize),
         undirected=bool(options.undirected),
+        known=options.known,
     )
 
 
