@@ -23,7 +23,7 @@ def asked(words: list[str]) -> SearchSettings:
     return SearchSettings(job=command._job(), task=task, task_name=task.task, device=command.device)
 
 
-FLAGS = {
+FLAGS: dict[str, st.SearchStrategy[Any]] = {
     "--space": st.sampled_from(["paper", "extended"]),
     "--epochs": st.integers(10, 900),
     "--blocks": st.sampled_from(["1", "2 3", "4"]),
@@ -40,7 +40,7 @@ FLAGS = {
     "--normalize": st.sampled_from(["on", "off"]),
     "--threads": st.integers(1, 4),
 }
-STRATEGY = {
+STRATEGY: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "pdnas": {
         "--preset": st.sampled_from(["default", "paper", "straight-through"]),
         "--weight-lr": st.floats(0.001, 0.1),

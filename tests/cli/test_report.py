@@ -139,7 +139,7 @@ def test_watching_can_be_stopped(
         raise KeyboardInterrupt
 
     (trained / RESULT).unlink()
-    monkeypatch.setattr(report.time, "sleep", stop)
+    monkeypatch.setattr("pdnas.cli.report.time.sleep", stop)
 
     done = pdnas("report", trained, "--watch")
 
