@@ -170,14 +170,14 @@ def test_a_finished_run_stays_as_it_is(pdnas: Pdnas, run: Path) -> None:
     before = {path: path.read_bytes() for path in files}
     done = pdnas("resume", run)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("run: run\n")
+    assert done.stdout.endswith("run: run\nreport: run/report.html\n")
     assert {path: path.read_bytes() for path in before} == before
 
 
 def test_json_and_quiet_mean_the_same_as_in_train(pdnas: Pdnas, run: Path) -> None:
     done = pdnas("resume", run, "--json", "--quiet")
     said = json.loads(done.stdout)
-    assert said.pop("run") == "run"
+    assert (said.pop("run"), said.pop("report")) == ("run", "run/report.html")
     assert said == json.loads((run / "result.json").read_text())
     assert pdnas("resume", run, "--quiet").stdout == ""
 
@@ -281,7 +281,7 @@ def test_a_finished_search_stays_as_it_is(pdnas: Pdnas, searched: Path) -> None:
 def test_json_and_quiet_mean_the_same_as_in_search(pdnas: Pdnas, searched: Path) -> None:
     done = pdnas("resume", searched, "--json", "--quiet")
     said = json.loads(done.stdout)
-    assert said.pop("run") == "searched"
+    assert (said.pop("run"), said.pop("report")) == ("searched", "searched/report.html")
     assert said == json.loads((searched / "result.json").read_text())
     assert pdnas("resume", searched, "--quiet").stdout == ""
 

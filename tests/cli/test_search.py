@@ -280,7 +280,9 @@ def test_a_run_directory_holds_what_the_design_says(search: Run, tiny: Path) -> 
         "history.jsonl",
         "architecture.json",
         "model.safetensors",
+        "predictions.safetensors",
         "result.json",
+        "report.html",
         "checkpoint",
     }
     assert result.keys() >= PROMISED
@@ -302,7 +304,7 @@ def test_json_is_all_there_is_on_stdout(pdnas: Program, tiny: Path) -> None:
     said = json.loads(lines[-1])
     assert len(lines) == 1
     assert said.keys() >= PROMISED
-    assert said.pop("run") == "run"
+    assert (said.pop("run"), said.pop("report")) == ("run", "run/report.html")
     assert said == json.loads(Path("run/result.json").read_text())
 
 

@@ -116,9 +116,10 @@ def test_a_training_ends_with_a_table_and_the_path_of_the_run(pdnas: Pdnas, fold
     assert done.stderr == "", "no progress where stderr is not a terminal"
     for heading in ("validation", "test", "parameters", "seconds", "split", "runs"):
         assert heading in done.stdout
-    last = done.stdout.splitlines()[-1]
-    assert last.startswith("run: runs/train-gcn-tables-")
-    assert load_run(last.removeprefix("run: ")).task == str(folder)
+    run, page = done.stdout.splitlines()[-2:]
+    assert run.startswith("run: runs/train-gcn-tables-")
+    assert load_run(run.removeprefix("run: ")).task == str(folder)
+    assert page == f"report: {run.removeprefix('run: ')}/report.html"
 
 
 def test_a_run_directory_holds_what_the_design_says(pdnas: Pdnas, tiny: Path) -> None:
@@ -130,7 +131,9 @@ def test_a_run_directory_holds_what_the_design_says(pdnas: Pdnas, tiny: Path) ->
         "history.jsonl",
         "architecture.json",
         "model.safetensors",
+        "predictions.safetensors",
         "result.json",
+        "report.html",
         "checkpoint",
     }
     result = json.loads(Path("run/result.json").read_text())
@@ -152,7 +155,7 @@ def test_json_is_all_there_is_on_stdout(pdnas: Pdnas, tiny: Path) -> None:
     lines = done.stdout.splitlines()
     said = json.loads(lines[-1])
     assert len(lines) == 1
-    assert said.pop("run") == "run"
+    assert (said.pop("run"), said.pop("report")) == ("run", "run/report.html")
     assert said == json.loads(Path("run/result.json").read_text())
 
 

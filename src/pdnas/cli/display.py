@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what is only shown need not be imported, which takes second
     from pdnas.runs import Result, Scores
 
 FILES = {
+    "report.html": "all of this and how it came about, as a page for a browser",
     "result.json": "all of this, and every value",
     "architecture.json": "the choices; train it again with: pdnas train RUN TASK",
     "model.safetensors": "the weights of the best training; in Python: pdnas.load_run(RUN).model",
