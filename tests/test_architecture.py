@@ -372,3 +372,11 @@ def test_a_number_is_a_number(value: object) -> None:
         ArchitectureError, match=r"blocks\.0\.expansion: Input should be a valid int"
     ):
         Architecture.from_json(text)
+
+
+def test_a_notebook_sees_a_row_for_every_block() -> None:
+    architecture = Architecture(blocks=(BlockSpec(attention="gat"), BlockSpec()), gates=((0, 1),))
+    shown = architecture._repr_html_()
+    assert shown.count("<tr>") == 1 + 2
+    assert "gat x1" in shown
+    assert "from 0" in shown

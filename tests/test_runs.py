@@ -1,6 +1,7 @@
 """Run directories: nothing is ever half there, and what is read back is what was written."""
 
 import errno
+import html
 import json
 import math
 import os
@@ -16,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import RunError
 from pdnas.models import make_network
+from pdnas.models.baselines import BASELINES
 from pdnas.runs import (
     CHECKPOINT,
     HISTORY,
@@ -774,3 +776,39 @@ def test_a_result_of_an_early_version_knows_nothing_of_its_data(
     run.write_json(RESULT, plain)
     assert run.read_record(RESULT, Result) == result
     assert result.data is None
+
+
+def test_a_notebook_sees_the_network_and_its_figures(result: Result) -> None:
+    shown = result._repr_html_()
+    assert shown.count("<svg") == 1
+    # The interval is wide: two values.
+    spreads = ("37.50 ± 17.68", "62.50 ± 17.68", "0.00 to 100.00")
+    for text in ("tiny, split own: accuracy in %", *spreads):
+        assert text in shown
+    assert f"{result.parameters:,}" in shown
+
+
+def test_a_notebook_sees_only_text_where_names_are_markup(result: Result) -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    named = result.model_copy(update={"task": hostile, "note": hostile, "metric": hostile})
+    assert hostile not in named._repr_html_()
+    assert named._repr_html_().count(html.escape(hostile)) == 3
+
+
+def test_a_notebook_sees_a_published_network_in_figures_alone(result: Result) -> None:
+    published = result.model_copy(update={"architecture": BASELINES["gcnii"].design})
+    assert "<svg" not in published._repr_html_()
+    assert "<table" in published._repr_html_()
+
+
+def test_a_name_that_is_not_registered_here_says_what_to_import(
+    result: Result, tmp_path: Path
+) -> None:
+    run = RunDirectory.create(tmp_path / "run", "test")
+    values = result.model_dump(mode="json")
+    values["architecture"]["blocks"][0]["attention"] = "mine"
+    run.write_json(RESULT, values)
+    with pytest.raises(RunError, match=r"import the module that registers it first") as caught:
+        run.read_record(RESULT, Result)
+    assert "Unknown attention 'mine'" in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from pdnas.errors import ArchitectureError, PdnasError, first_complaint
+from pdnas.notebook import html_table
 from pdnas.ops import PROPAGATIONS, SLOTS, Dims, Op
 from pdnas.ops.attention import Normalization
 
@@ -201,6 +202,10 @@ class Architecture(BaseModel):
         gates = " ".join(f"{i}->{j}" for i, j in self.gates)
         literal = "" if self.attention_normalization == "softmax" else ", attention not normalized"
         return f"{blocks} | shortcuts {gates or 'none'}{literal}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_table(self.table())
 
     def table(self) -> list[list[str]]:
         """Rows of text under a header: each block with its ops and the shortcuts that end there."""

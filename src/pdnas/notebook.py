@@ -1,11 +1,39 @@
-"""What is shown in notebooks: tables as HTML that suit light and dark."""
+"""What notebooks and terminals show alike: rows of figures, and tables as HTML."""
 
 import sys
 from collections.abc import Sequence
 from html import escape
+from typing import Protocol
 
 LINE = "border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent)"
 CELL = f"text-align:left;padding:3px 12px 3px 0;{LINE}"
+
+
+FIGURES = ("runs", "validation", "test", "95 % interval", "parameters", "seconds")
+"""What a table says of a network."""
+
+
+class Spread(Protocol):
+    """A metric over several trainings, as :class:`pdnas.runs.Scores`."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None: ...
+
+    @property
+    def values(self) -> tuple[float, ...]: ...
+
+
+def figures(val: Spread, test: Spread, parameters: int, seconds: float) -> list[str]:
+    """A network's row under :data:`FIGURES`, in percent."""
+    interval = test.interval
+    return [
+        str(len(test.values)),
+        str(val),
+        str(test),
+        f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f}" if interval else "-",
+        f"{parameters:,}",
+        f"{seconds:.1f}",
+    ]
 
 
 def html_table(rows: Sequence[Sequence[str]]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -24,8 +25,10 @@ from torch import Tensor
 
 from pdnas import __version__
 from pdnas.architecture import Architecture
+from pdnas.diagram import draw_svg
 from pdnas.errors import PdnasError, RunError, UnknownNameError, first_complaint
 from pdnas.models import AnyDesign, Network, make_network
+from pdnas.notebook import FIGURES, figures, html_table, noted
 from pdnas.tasks.source import Kind
 
 SETTINGS = "settings.json"
@@ -313,6 +316,25 @@ class Result(Record):
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the network, how well it does, and what it is compared with."""
+        name, found = "found" if self.search else "trained", self.architecture
+        controls = self.search.controls if self.search else ()
+        rows = [
+            ["network", *FIGURES],
+            [name, *figures(self.val, self.test, self.parameters, self.train_seconds)],
+            *([c.name, *figures(c.val, c.test, c.parameters, c.seconds)] for c in controls),
+        ]
+        title = f"{self.task}{noted(self.note)}, split {self.split.name}: {self.metric} in %"
+        picture = draw_svg(found, self, self.hidden) if isinstance(found, Architecture) else ""
+        lines = [f"hidden size {self.hidden}, on {self.device}"]
+        lines += self.search.warnings if self.search else ()
+        return (
+            f"<div><p><b>{escape(title)}</b></p>{html_table(rows)}"
+            + "".join(f"<p>{escape(line)}</p>" for line in lines)
+            + f"{picture}</div>"
+        )
 
     def summary(self) -> str:
         """The result in a few lines."""

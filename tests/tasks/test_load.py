@@ -6,7 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 from pdnas.errors import TaskError, UnknownNameError
-from pdnas.tasks import load_task
+from pdnas.tasks import GraphTask, find_task, load_task
 from pdnas.tasks.source import FORMATS, NAMED, SCHEMES
 
 
@@ -77,3 +77,16 @@ def test_a_single_table_is_answered_with_its_folder(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("id,label\n")
     with pytest.raises(TaskError, match=f"give the folder .* '{tmp_path}'"):
         load_task(tmp_path / "nodes.csv")
+
+
+def test_a_task_is_found_from_whatever_names_it(tiny_task: GraphTask) -> None:
+    assert find_task(tiny_task) is tiny_task
+    assert find_task("citeseer").name == "citeseer"
+    graph = tiny_task.graphs[0]
+    data = Data(x=graph.x, edge_index=graph.edge_index, y=graph.y)
+    assert find_task(data).source.sha256 == tiny_task.source.sha256
+
+
+def test_anything_else_is_no_task() -> None:
+    with pytest.raises(TaskError, match="A dict is no task; give a GraphTask, a PyG Data"):
+        find_task({})  # type: ignore[arg-type]

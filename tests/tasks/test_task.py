@@ -68,3 +68,10 @@ def test_roc_auc_of_a_single_class_is_refused() -> None:
 def test_a_task_prints_as_one_line() -> None:
     task = GraphTask.from_source(_pairs([0, 1], [1, 0], [0, 1]))
     assert repr(task).startswith("GraphTask('pairs', binary, 3 graph(s), 6 nodes, 3 edges")
+
+
+def test_a_notebook_sees_what_there_is_to_learn(tiny_task: GraphTask) -> None:
+    shown = tiny_task.named("<b>mine</b>")._repr_html_()
+    for text in ("&lt;b&gt;mine&lt;/b&gt;", "own: 9 train, 5 val, 6 test", "3 classes", "accuracy"):
+        assert text in shown
+    assert "<b>" not in shown

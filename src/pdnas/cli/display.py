@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pdnas.cli.drawing import draw
-from pdnas.notebook import noted
+from pdnas.notebook import FIGURES, figures, noted
 
 if TYPE_CHECKING:  # what is only shown need not be imported, which takes seconds
     from pdnas.architecture import Channels
-    from pdnas.runs import Result, Scores
+    from pdnas.runs import Result
 
 FILES = {
     "report.html": "all of this and how it came about, as a page for a browser",
@@ -36,9 +36,9 @@ def show(name: str, result: "Result", run: Path, page: Path | None = None) -> No
     """The architecture, the result and where it lies."""
     task = result.task + noted(result.note)
     print_table(result.architecture.table(), title=f"{name} on {task}, hidden size {result.hidden}")
-    header = ["split", "runs", "validation", "test", "95 % interval", "parameters", "seconds"]
-    row = _row(result.split.name, result.val, result.test, result.parameters, result.train_seconds)
-    print_table([header, row], title=_figures(result))
+    row = figures(result.val, result.test, result.parameters, result.train_seconds)
+    rows = [["split", *FIGURES], [result.split.name, *row]]
+    print_table(rows, title=_figures(result))
     print(f"run: {run}")
     if page is not None:
         print(f"report: {page}")
@@ -68,13 +68,13 @@ def show_search(result: "Result", task: "Channels", run: Path, page: Path | None
     name = result.task + noted(result.note)
     print(f"The network found for {name}, split {result.split.name}:\n")
     print("\n".join(draw(found, task, result.hidden)) + "\n")
-    header = ["network", "runs", "validation", "test", "95 % interval", "parameters", "seconds"]
-    rows = [_row("found", result.val, result.test, result.parameters, result.train_seconds)]
+    row = figures(result.val, result.test, result.parameters, result.train_seconds)
+    rows = [["network", *FIGURES], ["found", *row]]
     rows += [
-        _row(control.name, control.val, control.test, control.parameters, control.seconds)
+        [control.name, *figures(control.val, control.test, control.parameters, control.seconds)]
         for control in report.controls
     ]
-    print_table([header, *rows], title=_figures(result))
+    print_table(rows, title=_figures(result))
     times = result.search_seconds / report.training_seconds if report.training_seconds else 0.0
     print(
         f"The search took {result.search_seconds:.1f} s, {times:.1f} times one training of the "
@@ -100,16 +100,3 @@ def show_search(result: "Result", task: "Channels", run: Path, page: Path | None
 def _figures(result: "Result") -> str:
     """What a table of figures shows, and what must be said of them."""
     return f"{result.metric} in %{noted(result.note)}, mean ± standard deviation"
-
-
-def _row(name: str, val: "Scores", test: "Scores", parameters: int, seconds: float) -> list[str]:
-    interval = test.interval
-    return [
-        name,
-        str(len(test.values)),
-        str(val),
-        str(test),
-        f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f}" if interval else "-",
-        f"{parameters:,}",
-        f"{seconds:.1f}",
-    ]

@@ -7,9 +7,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from pdnas.errors import TaskError
+from pdnas.notebook import html_table, noted
 from pdnas.registry import unknown
 from pdnas.tasks.source import Graph, Kind, Metric, Source, source_from_data
-from pdnas.tasks.splits import Split
+from pdnas.tasks.splits import PARTS, Split
 
 DEFAULT_METRIC: dict[Kind, Metric] = {
     "single-label": "accuracy",
@@ -87,6 +88,21 @@ class GraphTask:
             f"{edges} edges, {self.in_channels} features, {len(self.source.class_names)} classes, "
             f"split {self.split.name!r}, metric {self.metric!r})"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        parts = ", ".join(f"{getattr(self.split, part).numel()} {part}" for part in PARTS)
+        rows = [
+            ["task", self.name + noted(self.source.note)],
+            ["kind", f"{self.kind}, {len(self.source.class_names)} classes"],
+            ["graphs", f"{len(self.graphs):,}"],
+            ["nodes", f"{sum(graph.num_nodes for graph in self.graphs):,}"],
+            ["edges", f"{sum(graph.edge_index.size(1) for graph in self.graphs):,}"],
+            ["features", f"{self.in_channels:,}"],
+            ["split", f"{self.split.name}: {parts}"],
+            ["metric", self.metric],
+        ]
+        return html_table(rows)
 
     @property
     def name(self) -> str:
