@@ -106,11 +106,13 @@ def command_reference() -> str:
 
 def python_reference() -> str:
     """A heading for every public name, under which mkdocstrings puts its documentation."""
-    names = [name for name in pdnas.__all__ if name != "__version__"]
-    return "\n\n".join(f"::: {_home(getattr(pdnas, name))}" for name in sorted(names, key=str.lower))
+    names = sorted(set(pdnas.__all__) - {"__version__"}, key=str.lower)
+    return "\n\n".join(f"::: {_home(name)}" for name in names)
 
 
-def _home(thing: Any) -> str:
+def _home(name: str) -> str:
+    """Where a public name is defined; ``pdnas.search`` is a package as well as a function."""
+    thing = getattr(importlib.import_module(pdnas._HOMES[name]), name)
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
