@@ -6,7 +6,7 @@ from torch_geometric.data import Data
 
 from pdnas.errors import TaskError, UnknownNameError
 from pdnas.ops.features import SparseFeatures
-from pdnas.tasks.source import Graph, Source, kind_of, source_from_data, source_from_graphs
+from pdnas.tasks.source import Graph, Known, Source, kind_of, source_from_data, source_from_graphs
 
 
 def test_labels_tell_the_kind(square: Data) -> None:
@@ -193,3 +193,42 @@ def test_edges_that_are_no_numbers_are_refused(square: Data) -> None:
     square.edge_index = torch.ones(2, 3, dtype=torch.bool)
     with pytest.raises(TaskError, match="are bool of shape"):
         source_from_data(square, "a")
+
+
+def test_labels_are_numbered_as_a_trained_network_numbers_them() -> None:
+    known = Known("single-label", ("a", "b", "c"), 2)
+    y = torch.tensor([0, 1, -1, 7])
+    assert known.labels(None, None, 3, "g").tolist() == [-1] * 3
+    assert known.labels(y, None, 4, "g").tolist() == [0, 1, -1, -1]
+    assert known.labels(y, ("c", "x"), 4, "g").tolist() == [2, -1, -1, -1]
+
+
+def test_several_labels_are_put_in_the_order_of_a_trained_network() -> None:
+    known = Known("multi-label", ("a", "b"), 2)
+    y = torch.tensor([[0.0, 1.0], [1.0, 1.0]])
+    assert known.labels(None, None, 2, "g").tolist() == [[-1, -1]] * 2
+    assert known.labels(y, ("b", "a"), 2, "g").tolist() == [[1, 0], [1, 1]]
+    with pytest.raises(TaskError, match=r"are not those of the network \(multi-label: a, b\)"):
+        known.labels(y, ("a", "c"), 2, "g")
+
+
+def test_data_without_labels_can_be_shown_to_a_network_and_not_split() -> None:
+    data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0], [1]]))
+    source = source_from_data(data, "g", known=Known("binary", ("no", "yes"), 2))
+    assert not source.labelled
+    assert source.class_names == ("no", "yes")
+    with pytest.raises(TaskError, match="'g' has no labels, so there is nothing to split"):
+        source.split("random")
+
+
+def test_labels_that_are_too_few_for_the_nodes_are_one_sentence() -> None:
+    data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0, 1]))
+    with pytest.raises(TaskError, match="'g' has 3 nodes but 2 labels; give one each, or none"):
+        source_from_data(data, "g", known=Known("binary", ("no", "yes"), 2))
+
+
+@pytest.mark.parametrize("flags", [(True, False), (False, True)])
+def test_a_source_remembers_how_it_was_read(flags: tuple[bool, bool]) -> None:
+    data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0, 1, 1]))
+    source = source_from_data(data, "g", normalize=flags[0], undirected=flags[1])
+    assert (source.normalize, source.undirected) == flags
