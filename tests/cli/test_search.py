@@ -900,6 +900,7 @@ def test_ctrl_c_tells_how_to_go_on_and_what_is_kept(
     assert done.stderr.count("\n") == 1
     assert ("The best network so far is kept there: validation " in done.stderr) == kept
     assert Path("run/result.json").exists() == kept
+    assert Path("run/report.html").exists() == kept
     if kept:
         result = load_run("run")
         assert result.search is not None

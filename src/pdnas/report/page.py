@@ -108,10 +108,9 @@ def _network(run: Run, result: Result) -> Section:
 
 def _drawing(result: Result) -> tuple[str, str]:
     assert isinstance(result.architecture, Architecture)
-    caption = (
-        f"From {result.in_channels:,} features to {result.out_channels} logits. Arcs are "
-        "shortcuts: linear maps that are added where they end."
-    )
+    caption = f"From {result.in_channels:,} features to {result.out_channels} logits."
+    if result.architecture.gates:
+        caption += " Arcs are shortcuts: linear maps that are added where they end."
     return Markup(draw_svg(result.architecture, result, result.hidden)), caption  # noqa: S704
 
 
