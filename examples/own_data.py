@@ -4,6 +4,7 @@ import torch
 from torch_geometric.data import Data
 
 import pdnas
+from pdnas.search.pdnas import Pdnas
 
 
 def make_data(nodes: int = 300, classes: int = 3) -> Data:
@@ -23,7 +24,7 @@ def main() -> None:
     task = pdnas.GraphTask.from_data(data, name="mine")
     result = pdnas.search(
         task,
-        strategy=pdnas.search.STRATEGIES["pdnas"](epochs=40),
+        strategy=Pdnas(epochs=40),
         hidden=16,
         recipe={"epochs": 40},
         seeds=2,

@@ -72,7 +72,5 @@ def test_data_in_memory_cannot_be_read_again(settings: SearchSettings) -> None:
     in_memory = settings.model_copy(update={"task": None})
     again = SearchSettings.model_validate_json(in_memory.model_dump_json())
     assert (again.task, again.split_seeds) == (None, ())
-    with pytest.raises(
-        RunError, match="'run' is on data that were in memory"
-    ):
+    with pytest.raises(RunError, match="'run' is on data that were in memory"):
         again.load_task(RunDirectory(Path("run")))

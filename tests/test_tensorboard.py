@@ -46,7 +46,7 @@ def watched(task: GraphTask, folder: Path, job: Job = JOB) -> tuple[Any, list[di
     return events, [json.loads(line) for line in lines]
 
 
-def series(events: Any, tag: str) -> dict[int, float]:
+def series(events: Any, tag: str) -> dict[int, Any]:
     return {event.step: pytest.approx(event.value, abs=1e-4) for event in events.Scalars(tag)}
 
 

@@ -1,7 +1,7 @@
 """What mkdocs does to the pages under docs/: references from the code, equations, links.
 
-Pages read well as they stand, too: equations are written as GitHub reads them, and links to files of
-the repository work there. On the site such files are named, since only docs/ is part of it.
+Pages read well as they stand, too: equations are written as GitHub reads them, and links to files
+of the repository work there. On the site such files are named, since only docs/ is part of it.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ REMOTE = re.compile(
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in what is made from the code, and turn equations and links into what a site can show."""
+    """Fill in what is made from the code, and make equations and links fit for a site."""
     if "<!-- commands -->" in markdown:
         markdown = markdown.replace("<!-- commands -->", command_reference())
     if "<!-- python -->" in markdown:

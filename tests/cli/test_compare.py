@@ -248,7 +248,7 @@ def test_the_data_may_be_moved(
         heard.append(options["data_root"])
         return load_task(name)
 
-    monkeypatch.setattr("pdnas.cli.flags.load_task", load)
+    monkeypatch.setattr("pdnas.settings.load_task", load)
     assert pdnas("compare", tiny, "--data-root", "elsewhere").returncode == 0
     assert heard == [Path("elsewhere")]
     assert "data_root" not in asked[0]["asked"]

@@ -98,6 +98,7 @@ RIVAL_FLAGS = {
 """A value for each, and a strategy that has it."""
 
 OTHER_FLAGS = {
+    "--tensorboard",
     "--space",
     "--strategy",
     "--preset",
@@ -234,6 +235,11 @@ def test_every_flag_of_the_help_is_tested_here(pdnas: Program) -> None:
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", pdnas("search", "--help").stdout))
     tested = STRATEGY_FLAGS.keys() | RECIPE_FLAGS.keys() | RIVAL_FLAGS.keys() | OTHER_FLAGS
     assert flags - {"--help"} == tested
+
+
+def test_tensorboard_gets_events_of_the_search(pdnas: Program, tiny: Path) -> None:
+    assert pdnas("search", tiny, *BASIC, "--tensorboard", "--run-dir", "run").returncode == 0
+    assert list(Path("run/tensorboard").glob("events.out.tfevents.*"))
 
 
 def test_a_search_ends_with_a_drawing_a_table_the_cost_and_the_files(
@@ -710,7 +716,7 @@ def test_the_budget_runs_from_the_start_of_the_command(
         STARTED.set(STARTED.get() - 100)
         return load_task(name)
 
-    monkeypatch.setattr("pdnas.cli.flags.load_task", slow)
+    monkeypatch.setattr("pdnas.settings.load_task", slow)
     done = pdnas("search", tiny, *SMALL, "--budget-seconds", "50")
     assert "The budget of 50 seconds is too small for this job" in one_sentence(done)
 

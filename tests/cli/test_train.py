@@ -58,6 +58,7 @@ BETWEEN_COPIES = {"--consistency", "--consistency-warm-up", "--sharpening"}
 """They matter where there are several."""
 
 OTHER_FLAGS = {
+    "--tensorboard",
     "--hidden",
     "--recipe",
     "--seed",
@@ -157,6 +158,22 @@ def test_json_is_all_there_is_on_stdout(pdnas: Pdnas, tiny: Path) -> None:
     assert len(lines) == 1
     assert (said.pop("run"), said.pop("report")) == ("run", "run/report.html")
     assert said == json.loads(Path("run/result.json").read_text())
+
+
+def test_tensorboard_gets_events_of_the_training(pdnas: Pdnas, tiny: Path) -> None:
+    done = pdnas("train", "gcn", tiny, "--epochs", "3", "--tensorboard", "--run-dir", "run")
+    assert done.returncode == 0
+    assert list(Path("run/tensorboard").glob("events.out.tfevents.*"))
+
+
+def test_tensorboard_that_is_not_installed_is_one_sentence(
+    pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pdnas.tensorboard.find_spec", lambda name: None)
+    done = pdnas("train", "gcn", tiny, "--tensorboard", "--run-dir", "run")
+    assert done.returncode == 2
+    assert "pip install 'pdnas[tensorboard]'" in done.stderr
+    assert not Path("run").exists()
 
 
 def test_quiet_says_nothing(pdnas: Pdnas, tiny: Path) -> None:

@@ -314,6 +314,7 @@ def test_a_tuning_ends_with_a_table_and_the_recipe(pdnas: Program, tiny: Path) -
         "history.jsonl",
         "architecture.json",
         "model.safetensors",
+        "predictions.safetensors",
         "result.json",
         "checkpoint",
     }

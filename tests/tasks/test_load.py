@@ -89,4 +89,4 @@ def test_a_task_is_found_from_whatever_names_it(tiny_task: GraphTask) -> None:
 
 def test_anything_else_is_no_task() -> None:
     with pytest.raises(TaskError, match="A dict is no task; give a GraphTask, a PyG Data"):
-        find_task({})  # type: ignore[arg-type]
+        find_task({})

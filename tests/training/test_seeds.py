@@ -82,10 +82,6 @@ def test_a_result_says_what_was_done(
     assert result.version == pdnas.__version__
 
 
-def test_the_public_name_is_the_same_function() -> None:
-    assert pdnas.train is train
-
-
 def test_seeds_may_be_named(
     architecture: Architecture, tiny_task: GraphTask, recipe: Recipe
 ) -> None:
