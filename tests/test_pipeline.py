@@ -50,6 +50,7 @@ from pdnas.training.fit import Epoch, Fit, read_test
 from pdnas.training.seeds import train_once
 
 SHORT: dict[str, Any] = {
+    "space": SPACES["paper"],
     "strategy": PRESETS["default"].changed(epochs=6, pool=6, adapted=1, adapt_epochs=1),
     "recipe": Recipe(epochs=2),
     "hidden": (4,),

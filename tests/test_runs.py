@@ -121,6 +121,21 @@ def test_a_difference_is_that_of_pairs_with_a_t_interval() -> None:
     assert Difference.of([-0.5]) == Difference(mean=-0.5, interval=None, pairs=1)
 
 
+def test_trainings_with_the_same_seed_are_a_pair() -> None:
+    ahead = Difference.between(Scores.of([0.5, 0.6, 0.7]), Scores.of([0.4, 0.4, 0.4]))
+    assert (ahead.mean, ahead.pairs) == (pytest.approx(20), 3)
+
+
+@pytest.mark.parametrize(
+    ("differences", "is_noise"),
+    [([1.0], True), ([1.0, -1.0], True), ([1.0, 1.1, 1.2], False), ([-1.0, -1.1, -1.2], False)],
+)
+def test_an_interval_that_holds_zero_tells_nobody_apart(
+    differences: list[float], is_noise: bool
+) -> None:
+    assert Difference.of(differences).is_noise == is_noise
+
+
 def test_scores_are_shown_in_percent() -> None:
     assert str(Scores.of([0.8125])) == "81.25"
     assert str(Scores.of([0.7, 0.8, 0.9])) == "80.00 ± 10.00"

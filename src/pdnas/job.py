@@ -54,7 +54,7 @@ class Job(Record):
             candidates.
     """
 
-    space: SearchSpace = SPACES["paper"]
+    space: SearchSpace = SPACES["extended"]
     strategy: AnyStrategy = PRESETS["default"]
     blocks: tuple[int, ...] = (2,)
     hidden: tuple[int, ...] = (32,)

@@ -38,6 +38,7 @@ from pdnas.runs import (
     SEARCH_STATE,
     WEIGHTS,
     Control,
+    Difference,
     Result,
     RunDirectory,
     Scores,
@@ -837,11 +838,13 @@ class Pipeline:
             )
         for control in map(self._control, self.progress.controls):
             if control.val.mean > val.mean:
+                behind = Difference.between(control.val, val)
+                unsure = f", which {behind.pairs} training(s) cannot tell apart"
                 yield (
                     f"The control '{control.name}' has a better validation than the network found "
-                    f"({control.val} against {val} %): this space, shape or recipe may not suit "
-                    "the task; use the control, or search with another --recipe, --blocks or "
-                    "--hidden."
+                    f"({control.val} against {val} %{unsure if behind.is_noise else ''}): this "
+                    "space, shape or recipe may not suit the task; use the control, or search with "
+                    "another --recipe, --space, --blocks or --hidden."
                 )
 
     def _write_result(self, result: Result) -> Result:

@@ -118,6 +118,17 @@ class Difference(Record):
         half = half_width(differences)
         return cls(mean=mean, interval=(mean - half, mean + half), pairs=pairs)
 
+    @classmethod
+    def between(cls, one: Scores, other: Scores) -> "Difference":
+        """How far one is ahead, in points of a hundred; trainings with the same seed are a pair."""
+        pairs = zip(one.values, other.values, strict=False)  # a control may have been cut short
+        return cls.of([100 * (first - second) for first, second in pairs])
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether so few pairs cannot tell who is ahead: the interval holds 0, or there is none."""
+        return self.interval is None or self.interval[0] <= 0.0 <= self.interval[1]
+
 
 def half_width(sample: Sequence[float]) -> float:
     """Half the width of the 95 % confidence interval of a mean, Student's t."""

@@ -5,36 +5,53 @@ from pathlib import Path
 import pytest
 
 from pdnas.report.reading import Run, read_run
-from pdnas.report.verdict import against, read_verdict
+from pdnas.report.verdict import against, read_verdict, trainings
 from pdnas.runs import Result, Scores
 
 
-def told(run: Run, *, own: float, control: float) -> Result:
+def told(run: Run, *, own: tuple[float, ...], control: tuple[float, ...]) -> Result:
     """The result of a search, with other figures."""
     assert run.result is not None
     assert run.result.search is not None
     first = run.result.search.controls[0]
-    changed = first.model_copy(update={"val": Scores.of([control])})
+    changed = first.model_copy(update={"val": Scores.of(control)})
     search = run.result.search.model_copy(update={"controls": (changed,)})
-    return run.result.model_copy(update={"val": Scores.of([own]), "search": search})
+    return run.result.model_copy(update={"val": Scores.of(own), "search": search})
 
 
 @pytest.mark.parametrize(
     ("own", "control", "words"),
     [
-        (0.8, 0.7, "it is ahead of the controls gcn (the best of them, gcn: 70.00 against 80.00"),
         (
-            0.7,
-            0.8,
-            "it is not the best: the control gcn, which nobody searched for, has more (gcn: 80.00",
+            (0.8, 0.8, 0.8),
+            (0.7, 0.7, 0.69),
+            "it is 10.33 points ahead of gcn, the best of the controls gcn (80.00 against 69.67 %",
         ),
-        (0.7, 0.7, "it is level with the best of the controls"),
+        (
+            (0.7, 0.7, 0.7),
+            (0.8, 0.8, 0.79),
+            "the control gcn, which nobody searched for, is 9.67 points ahead of it (70.00 against",
+        ),
     ],
 )
 def test_controls_are_compared_honestly(
-    searched: Run, own: float, control: float, words: str
+    searched: Run, own: tuple[float, ...], control: tuple[float, ...], words: str
 ) -> None:
-    assert words in against(told(searched, own=own, control=control))
+    sentence = against(told(searched, own=own, control=control))
+
+    assert words in sentence
+    assert "cannot tell apart" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("own", "control"), [((0.8,), (0.7,)), ((0.7,), (0.8,)), ((0.7, 0.9, 0.8), (0.8, 0.7, 0.8))]
+)
+def test_what_trainings_cannot_tell_apart_is_said_to_be_so(
+    searched: Run, own: tuple[float, ...], control: tuple[float, ...]
+) -> None:
+    sentence = against(told(searched, own=own, control=control))
+
+    assert f"{trainings(len(own))} cannot tell apart" in sentence
 
 
 def test_the_sentence_has_every_figure(searched: Run) -> None:

@@ -65,7 +65,7 @@ class Command:
     task: TaskFlags = TaskFlags()
     space: Annotated[
         str, tyro.conf.arg(help=f"where to look: {', '.join(SPACES)}, or a TOML file")
-    ] = "paper"
+    ] = "extended"
     strategy: Annotated[str, tyro.conf.arg(help=f"how: {', '.join(STRATEGIES)}")] = "pdnas"
     preset: Annotated[
         str, tyro.conf.arg(help=f"settings of the strategy pdnas: {', '.join(PRESETS)}")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pdnas.report.parts import Table, percent
 from pdnas.report.reading import Run
-from pdnas.runs import Control, Result, Scores
+from pdnas.runs import Control, Difference, Result, Scores
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def read_verdict(run: Run) -> Verdict:
     where = "" if result.search is not None else f" on {run.task_name}{noted}"
     sentence = (
         f"{what}{where} reaches {result.metric} {percent(result.test.mean)} % on test"
-        f"{_sure(result.test)}, over {runs} training{'s' if runs > 1 else ''}, with "
+        f"{_sure(result.test)}, over {trainings(runs)}, with "
         f"{result.parameters:,} parameters, after {seconds:.0f} s in all. {against(result)}"
     )
     return Verdict(
@@ -62,21 +62,27 @@ def against(result: Result) -> str:
     if not controls:
         return ""
     best = max(controls, key=lambda control: control.val.mean)
-    better = [c for c in controls if c.val.mean > result.val.mean]
+    ahead = Difference.between(result.val, best.val)
     figures = (
-        f"{best.name}: {percent(best.val.mean)} against {percent(result.val.mean)} %; on test "
-        f"{percent(best.test.mean)} %"
+        f"{percent(result.val.mean)} against {percent(best.val.mean)} %; on test "
+        f"{percent(result.test.mean)} against {percent(best.test.mean)} %"
     )
-    if better:
-        names = " and ".join(control.name for control in better)
-        verb = "s" if len(better) > 1 else ""
+    unsure = f", which {trainings(ahead.pairs)} cannot tell apart" if ahead.is_noise else ""
+    if ahead.mean < 0:
         return (
-            f"By validation it is not the best: the control{verb} {names}, which nobody searched "
-            f"for, {'have' if verb else 'has'} more ({figures})."
+            f"By validation the control {best.name}, which nobody searched for, is "
+            f"{-ahead.mean:.2f} points ahead of it ({figures}){unsure}."
         )
-    names = ", ".join(control.name for control in controls)
-    place = "level with the best" if best.val.mean == result.val.mean else "ahead"
-    return f"By validation it is {place} of the controls {names} (the best of them, {figures})."
+    others = ", ".join(control.name for control in controls)
+    return (
+        f"By validation it is {ahead.mean:.2f} points ahead of {best.name}, the best of the "
+        f"controls {others} ({figures}){unsure}."
+    )
+
+
+def trainings(count: int) -> str:
+    """So many trainings, in words."""
+    return f"{count} training{'s' if count > 1 else ''}"
 
 
 def _unfinished(run: Run) -> Verdict:
