@@ -86,7 +86,7 @@ class BlockSpec(BaseModel):
         return sum(self.op(slot).num_parameters(dims) for slot in slots) + self.bias * out_channels
 
     def words(self) -> list[str]:
-        """The ops as a reader would name them: transform, attention, aggregation and so on."""
+        """The ops as a reader would name them: transform, messages, aggregation and so on."""
         transform = f"mlp x{self.expansion}" if self.expansion else "linear"
         messages = [f"{self.attention} x{self.heads}", self.aggregation]
         if not self.attends:
@@ -210,7 +210,7 @@ class Architecture(BaseModel):
     def table(self) -> list[list[str]]:
         """Rows of text under a header: each block with its ops and the shortcuts that end there."""
         rows = [
-            ["block", "transform", "attention", "aggregation", "combine", "activation", "shortcuts"]
+            ["block", "transform", "messages", "aggregation", "combine", "activation", "shortcuts"]
         ]
         for number, block in enumerate(self.blocks):
             starts = ", ".join(str(i) for i, j in self.gates if j == number)
