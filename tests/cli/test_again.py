@@ -130,10 +130,21 @@ def test_paths_are_quoted_and_as_they_were_given(tmp_path: Path) -> None:
     assert shlex.split(told["This page again"])[-1] == str(run.path)
 
 
+def test_what_an_unfinished_run_refuses_is_not_proposed(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "a run", "x")
+    run.write_json(SETTINGS, asked(["pdnas", "search", "citeseer"]))
+
+    told = dict(commands_of(run.path))
+
+    assert list(told) == ["Go on where it stopped", "Search again", "This page again"]
+    assert shlex.split(told["Go on where it stopped"]) == ["pdnas", "resume", str(run.path)]
+
+
 def test_a_graph_in_memory_has_no_command_that_reads_it(tmp_path: Path) -> None:
     wanted = asked(["pdnas", "search", "citeseer"])
     run = RunDirectory.create(tmp_path / "run", "x")
     run.write_json(SETTINGS, wanted.model_copy(update={"task": None}))
     told = dict(commands_of(run.path))
     assert told["Search again"].startswith("# flags alone cannot say it")
+    assert "Go on where it stopped" not in told
     assert "Train the network over more seeds" not in told

@@ -55,6 +55,13 @@ def test_what_trainings_cannot_tell_apart_is_said_to_be_so(
     assert f"{trainings(len(own))} cannot tell apart" in sentence
 
 
+def test_a_control_that_was_cut_is_compared_on_what_both_have(searched: Run) -> None:
+    sentence = against(told(searched, own=(0.8, 0.9, 0.9), control=(0.7,)))
+
+    assert sentence.startswith("By validation, over the 1 training that both have, it is 10.00")
+    assert "(80.00 against 70.00 %" in sentence
+
+
 def test_the_sentence_has_every_figure(searched: Run) -> None:
     result, verdict = searched.result, read_verdict(searched)
     assert result is not None

@@ -58,7 +58,7 @@ def commands_of(path: Path) -> list[tuple[str, str]]:
     if not run.has(RESULT):
         on = [("Go on where it stopped", f"pdnas resume {place}")]
         is_kept = settings is None or settings.task is not None
-        return [*(on if is_kept else []), (AGAIN, f"pdnas report {place}")]
+        return [*(on if is_kept else []), *told, (AGAIN, f"pdnas report {place}")]
     if settings is not None and settings.task is not None:
         words = ["pdnas", "train", str(path), *_task_words(settings), "--seeds", "10"]
         told.append(("Train the network over more seeds", shlex.join(words)))

@@ -1,6 +1,7 @@
 """What came out in a sentence and a few figures, beside the controls."""
 
 import shlex
+import statistics
 from dataclasses import dataclass
 
 from pdnas.report.classes import read_classes
@@ -119,23 +120,28 @@ def against(result: Result) -> str:
         return ""
     best = max(controls, key=lambda one: (round(one.val.mean, DIGITS), -one.parameters))
     ahead = Difference.between(result.val, best.val)
-    figures = (
-        f"{percent(result.val.mean)} against {percent(best.val.mean)} %; on test "
-        f"{percent(result.test.mean)} against {percent(best.test.mean)} %"
+    own, theirs, own_test, their_test = (
+        percent(statistics.fmean(scores.values[: ahead.pairs]))
+        for scores in (result.val, best.val, result.test, best.test)
     )
+    figures = f"{own} against {theirs} %; on test {own_test} against {their_test} %"
+    shared = ""
+    if ahead.pairs < len(result.val.values):
+        shared = f", over the {trainings(ahead.pairs)} that both have,"
     unsure = f", which {trainings(ahead.pairs)} cannot tell apart" if ahead.is_noise else ""
     others = ", ".join(control.name for control in controls)
     among = f"the best of the controls {others} ({figures})"
     if not round(ahead.mean, 2):
-        words = f"By validation it is level with {best.name}, {among}."
+        words = f"By validation{shared} it is level with {best.name}, {among}."
     elif ahead.mean < 0:
         words = (
-            f"By validation the control {best.name}, which nobody searched for, is "
+            f"By validation{shared} the control {best.name}, which nobody searched for, is "
             f"{-ahead.mean:.2f} points ahead of it ({figures}){unsure}."
         )
     else:
         words = (
-            f"By validation it is {ahead.mean:.2f} points ahead of {best.name}, {among}{unsure}."
+            f"By validation{shared} it is {ahead.mean:.2f} points ahead of {best.name}, {among}"
+            f"{unsure}."
         )
     if 2 * best.parameters < result.parameters:
         words += f" {best.name} has less than half the parameters: {best.parameters:,}."
