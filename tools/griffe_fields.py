@@ -3,6 +3,7 @@
 from typing import Any
 
 from griffe import (
+    Attribute,
     Class,
     Extension,
     Function,
@@ -41,7 +42,7 @@ def _fields(owner: Class) -> list[Parameter]:
             default=None if member.value is None else str(member.value),
         )
         for name, member in owner.members.items()
-        if member.is_attribute
+        if isinstance(member, Attribute)
         and member.annotation is not None
         and not name.startswith("_")
         and "ClassVar" not in str(member.annotation)
