@@ -129,6 +129,14 @@ def tiny_task() -> GraphTask:
     return GraphTask.from_data(data, name="tiny")
 
 
+@pytest.fixture
+def changed_task(tiny_task: GraphTask) -> GraphTask:
+    """The tiny task with one edge less; labels and split are the same."""
+    graph = tiny_task.source.graphs[0]
+    fewer = replace(graph, edge_index=graph.edge_index[:, :-1])
+    return replace(tiny_task, source=replace(tiny_task.source, graphs=(fewer,)))
+
+
 def ring(nodes: int, generator: torch.Generator, sparse: bool) -> Data:
     """Two labels per node that two of its features tell; sparse graphs have many empty columns."""
     y = torch.randint(2, (nodes, 2), generator=generator)

@@ -1525,6 +1525,17 @@ def test_a_run_on_another_split_is_not_gone_on_with(
     assert files(run) == before
 
 
+def test_a_run_on_data_that_changed_is_not_gone_on_with(
+    run: RunDirectory, tiny_task: GraphTask, changed_task: GraphTask
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, lean(), run=run, watcher=Events("candidate 1 epoch 0"))
+    before = files(run)
+    with pytest.raises(RunError, match="begun with other features, edges or labels: its data"):
+        search(changed_task, lean(), run=run)
+    assert files(run) == before
+
+
 def damage(path: Path, how: str) -> None:
     content = path.read_bytes()
     path.write_bytes({"cut": content[:-7], "empty": b"", "other": b"\0" * len(content)}[how])

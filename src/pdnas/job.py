@@ -190,6 +190,7 @@ class Progress(Record):
     """How far a job has come: what is finished is not done again.
 
     Args:
+        data: Fingerprint of the graphs and their labels; early versions wrote none.
         split: Fingerprint of the split that the job is on.
         plan: What it was planned to do.
         cells: The finished searches.
@@ -206,6 +207,7 @@ class Progress(Record):
         history_bytes: Length of the history then.
     """
 
+    data: str = ""
     split: str
     plan: Plan
     cells: tuple[Cell, ...] = ()

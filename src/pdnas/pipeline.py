@@ -230,7 +230,12 @@ class Pipeline:
             self._started = time.monotonic() - progress.seconds
             return progress
         plan = self._plan()
-        progress = Progress(split=self.task.split.sha256, plan=plan, job_recipe=self.job.recipe)
+        progress = Progress(
+            data=self.task.source.sha256,
+            split=self.task.split.sha256,
+            plan=plan,
+            job_recipe=self.job.recipe,
+        )
         if self._run is not None:
             self._run.cut_history(0)
             self._run.write_json(PIPELINE, progress)
@@ -243,10 +248,9 @@ class Pipeline:
             return None
         progress, kept = self._run.read_record(PIPELINE, Progress), {}
         if progress.split != self.task.split.sha256:
-            raise RunError(
-                f"The run '{self._run.path}' was begun on another split: its data have "
-                "changed; start a new run."
-            )
+            raise self._run.other_data("on another split")
+        if progress.data not in ("", self.task.source.sha256):
+            raise self._run.other_data("with other features, edges or labels")
         if progress.weights is not None:
             kept[progress.weights] = self._run.read_weights(FOLDER / progress.weights)
         if len(progress.cells) == len(self._problems):

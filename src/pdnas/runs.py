@@ -637,6 +637,17 @@ class RunDirectory:
         except OSError as error:
             raise self._cannot_write(name, error) from None
 
+    def other_data(self, how: str) -> RunError:
+        """What is said of a run that cannot go on, since its data are no longer the same.
+
+        Args:
+            how: In what they differ.
+        """
+        return RunError(
+            f"The run '{self.path}' was begun {how}: its data have changed; start a new run, or "
+            "bring back the data."
+        )
+
     def _cannot_write(self, name: str | Path, error: OSError) -> RunError:
         return RunError(
             f"'{self.path / name}' cannot be written ({error.strerror}); make room for it or "
