@@ -67,6 +67,9 @@ LONGEST_SEARCH, LONGEST_CANDIDATES = 0.9, 0.95
 TIMED = 5
 """Steps from which costs are estimated."""
 
+WORTH = 0.25
+"""The part of its epochs without which a search learns little."""
+
 FEWEST = 10
 """Epochs without which neither a search nor a training is worth its name."""
 
@@ -759,7 +762,7 @@ class Pipeline:
             training_seconds=self.recipe.epochs * statistics.median(rates),
             candidate_seconds=sum(cell.refine_seconds for cell in cells)
             + sum(trial.seconds for trial in self.progress.trials),
-            warnings=tuple(self._warnings(result.val)),
+            warnings=tuple(self._warnings(result.val, stopped)),
             stopped=stopped,
         )
         update = {
@@ -816,15 +819,23 @@ class Pipeline:
             seconds=sum(training.seconds for training in trainings),
         )
 
-    def _warnings(self, val: Scores) -> Iterator[str]:
+    def _warnings(
+        self, val: Scores, stopped: Literal["budget", "interrupt"] | None
+    ) -> Iterator[str]:
         """What the searches say of themselves, and whether they were worth anything.
 
         Args:
             val: Validation of the network found.
+            stopped: Why the job ended early, if it did.
         """
         for cell in self.progress.cells:
             place = f"With {cell.num_blocks} block(s) and hidden size {cell.hidden}: "
             told = [*cell.warnings]
+            if self._is_cut_short(cell):  # that is what it says of itself, in other words
+                told = [
+                    f"The budget left {cell.epochs} of {self.job.strategy.epochs} epochs to the "
+                    "search, too few to learn much: raise --budget-seconds."
+                ]
             if cell.stopped:
                 told.append(
                     f"The search was ended by a callback after epoch {cell.epochs} of "
@@ -833,6 +844,8 @@ class Pipeline:
             for warning in told:
                 yield warning if len(self.progress.cells) == 1 else place + warning
         yield from self.progress.lost.values()
+        if stopped == "budget":
+            yield from self._left_out()
         agreement = _rank_correlation(self.progress.trials)
         if agreement is not None and agreement < DISAGREEMENT:
             yield (
@@ -850,6 +863,27 @@ class Pipeline:
                     "space, shape or recipe may not suit the task; use the control, or search with "
                     "another --recipe, --space, --blocks or --hidden."
                 )
+
+    def _is_cut_short(self, cell: Cell) -> bool:
+        """Whether a budget left a search with a schedule too little of it."""
+        strategy = self.job.strategy
+        is_scheduled = self.job.budget_seconds is not None and not strategy.trained_epochs
+        return is_scheduled and not cell.stopped and cell.epochs < WORTH * strategy.epochs
+
+    def _left_out(self) -> Iterator[str]:
+        """What a budget left no time for."""
+        job, progress = self.job, self.progress
+        done = {"the network found": len(progress.finals)}
+        for name in job.controls:
+            if name not in progress.lost:
+                done[f"the control '{name}'"] = len(progress.controls.get(name, ()))
+        missing = [
+            f"{name} has {count} of {job.seeds} final trainings"
+            for name, count in done.items()
+            if count < job.seeds
+        ]
+        if missing:
+            yield f"The budget left out a part: {', '.join(missing)}; raise --budget-seconds."
 
     def _write_result(self, result: Result) -> Result:
         if self._run is not None:
