@@ -31,6 +31,7 @@ from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
 from pdnas.training import RECIPES, Recipe, memory
 from pdnas.tuning import Tuning, local
 from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import RecipeStudy, Row
 from pdnas.tuning.work import TrainingWork
 
@@ -146,7 +147,7 @@ def rows(run: str = "run") -> list[Row]:
         fields=settings.tuning.fields,
         trials=settings.tuning.trials,
         seeds=settings.tuning.trial_seeds,
-        journal=Path(run) / JOURNAL,
+        storage=JournalFile(Path(run) / JOURNAL),
     ).rows()
 
 

@@ -12,6 +12,7 @@ from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import RunError
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import FINALISTS, FIRST, KNOWN, UNPRUNED, Ask, GridStudy, RecipeStudy
 
 ARCHITECTURE = Architecture(blocks=(BlockSpec(attention="gat"),))
@@ -31,7 +32,13 @@ def make(
     base: Recipe = BASE,
 ) -> RecipeStudy:
     return RecipeStudy(
-        ARCHITECTURE, base, fields=fields, trials=trials, seeds=seeds, seed=seed, journal=journal
+        ARCHITECTURE,
+        base,
+        fields=fields,
+        trials=trials,
+        seeds=seeds,
+        seed=seed,
+        storage=None if journal is None else JournalFile(journal),
     )
 
 
@@ -365,7 +372,10 @@ def test_a_table_shows_what_was_tried() -> None:
 
 
 def test_a_file_may_hold_both_studies(tmp_path: Path) -> None:
-    grid, recipes = GridStudy(CELLS, tmp_path / "journal"), make(journal=tmp_path / "journal")
+    grid, recipes = (
+        GridStudy(CELLS, JournalFile(tmp_path / "journal")),
+        make(journal=tmp_path / "journal"),
+    )
     assert grid.ask() == (0, CELLS[0])
     asked = recipes.ask()
     assert asked is not None
@@ -410,12 +420,12 @@ def test_the_best_cell_is_that_with_the_best_validation() -> None:
 def test_an_interrupted_grid_tries_every_cell_once(tmp_path: Path, place: int) -> None:
     """Whoever asks dies in a cell; that one is begun again, and no other."""
     journal = tmp_path / "journal"
-    study = GridStudy(CELLS, journal)
+    study = GridStudy(CELLS, JournalFile(journal))
     for number in range(place):
         assert study.ask() == (number, CELLS[number])
         study.done(number, 0.5)
     study.ask()
-    study = GridStudy(CELLS, journal)
+    study = GridStudy(CELLS, JournalFile(journal))
     while (asked := study.ask()) is not None:
         study.done(asked[0], 0.5)
     assert [study.values(trial) for trial in study.complete] == CELLS
