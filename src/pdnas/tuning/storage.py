@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -9,9 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage
-from optuna.storages.journal import BaseJournalBackend, JournalFileBackend
+from optuna.storages.journal import BaseJournalBackend
 
-from pdnas.errors import RunError
+from pdnas.errors import PdnasError, RunError
+
+HOST = r"(\[[^\]]*\]|[^:,/?#@\[\]]*)(:\d*)?"
+URL = re.compile(
+    r"(?P<scheme>postgres(ql)?://)((?P<user>[^:@/?#]*)(:[^@/?#]*)?@)?"
+    rf"(?P<hosts>{HOST}(,{HOST})*)(?P<name>/[^@?#]*)?(\?(?P<query>[^@#]*))?"
+)
+"""What libpq reads as its users mean it, so that no part of a password is taken for another."""
+
+SECRETS = ("password", "sslpassword")
+"""Parameters of a URL that nobody else is to read."""
 
 
 class LostError(Exception):
@@ -133,25 +144,35 @@ class JournalFile(Journal):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
-        self._file = JournalFileBackend(str(path))
+        self._begins = [0]
+        path.touch()
         self._mend()
 
     def _mend(self) -> None:
         """Cut off an entry that was being written when its driver died."""
         whole, newline, _ = self._path.read_bytes().rpartition(b"\n")
         os.truncate(self._path, len(whole) + len(newline))
-        try:
-            json.loads(whole.rpartition(b"\n")[2] or b"{}")
-        except ValueError as error:  # Optuna passes it by as long as it is the last
-            raise self.damage(str(error)) from None
 
     def _read(self, begin: int) -> list[dict[str, Any]]:
-        return list(self._file.read_logs(begin))
+        number = min(begin, len(self._begins) - 1)
+        entries: list[dict[str, Any]] = []
+        with self._path.open("rb") as file:
+            file.seek(self._begins[number])
+            for line in file:
+                if number >= begin:
+                    entries.append(json.loads(line))
+                number += 1
+                if number == len(self._begins):
+                    self._begins.append(self._begins[-1] + len(line))
+        return entries
 
     def _write(self, entries: list[str], place: int) -> None:  # noqa: ARG002
         length = self._path.stat().st_size
         try:
-            self._file.append_logs([json.loads(entry) for entry in entries])
+            with self._path.open("ab") as file:
+                file.write("".join(f"{entry}\n" for entry in entries).encode())
+                file.flush()
+                os.fsync(file.fileno())
         except OSError:  # of a disk that is full: half an entry would make the file unreadable
             os.truncate(self._path, length)
             raise
@@ -161,3 +182,22 @@ class JournalFile(Journal):
             f"The study '{self._path}' is damaged ({reason}); without the file its trials are done "
             "again."
         )
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no URL of a PostgreSQL database; it is not repeated, as it may be a secret."""
+    if not URL.fullmatch(url):
+        raise PdnasError(
+            "--storage is no PostgreSQL URL; write it as postgresql://USER@HOST:PORT/DATABASE, and "
+            "signs such as @, /, # and % in a name or a password as %40, %2F, %23 and %25."
+        )
+
+
+def without_password(url: str) -> str:
+    """A URL of a PostgreSQL database that everyone may read."""
+    found = URL.fullmatch(url)
+    assert found is not None
+    scheme, user, hosts, database, query = found.group("scheme", "user", "hosts", "name", "query")
+    kept = [pair for pair in (query or "").split("&") if pair.partition("=")[0] not in SECRETS]
+    place = hosts if user is None else f"{user}@{hosts}"
+    return f"{scheme}{place}{database or ''}" + (f"?{'&'.join(kept)}" if any(kept) else "")

@@ -94,6 +94,7 @@ class Study(ABC):
     def __init__(self, name: str, storage: Storage | None) -> None:
         self._name, self._storage = name, storage or Memory()
         self._opened: optuna.Study | None = None
+        self._ended: dict[int, Row] = {}
         try:
             self._at_once(self._forget_own)
         except (ValueError, KeyError) as error:
@@ -235,16 +236,21 @@ class Study(ABC):
 
     def rows(self) -> list[Row]:
         """All trials that count, for a table."""
-        return [
-            Row(
+        return [self._row(trial) for trial in self.trials]
+
+    def _row(self, trial: FrozenTrial) -> Row:
+        if trial.number not in self._ended:
+            row = Row(
                 trial.number,
                 STATES[trial.state],
                 trial.value if trial.state == TrialState.COMPLETE else None,
                 self.values(trial),
                 trial.user_attrs.get("reason", ""),
             )
-            for trial in self.trials
-        ]
+            if not trial.state.is_finished():
+                return row
+            self._ended[trial.number] = row
+        return self._ended[trial.number]
 
     @abstractmethod
     def values(self, trial: FrozenTrial) -> dict[str, Any]:
