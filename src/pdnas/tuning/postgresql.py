@@ -266,7 +266,11 @@ class Database(Journal):
 
     def _connect(self) -> Connection:
         line: Connection = psycopg.connect(**self._options, autocommit=True, prepare_threshold=None)
-        line.execute(f"set idle_in_transaction_session_timeout = '{IDLE}'")
+        try:
+            line.execute(f"set idle_in_transaction_session_timeout = '{IDLE}'")
+        except psycopg.Error:
+            line.close()
+            raise
         return line
 
     def _reach(self) -> Connection:
