@@ -302,6 +302,22 @@ def test_an_interrupted_study_comes_to_the_same_end(deaths: set[int]) -> None:
         assert len(study.trials) == study.wanted
 
 
+@pytest.mark.parametrize("lost", [0, 1, 2, 3])
+def test_of_trials_side_by_side_the_lost_one_is_done_again(tmp_path: Path, lost: int) -> None:
+    """The others were finished, also those that were begun after it."""
+    expected = {asked.recipe for asked in finish(make(trials=4))[:4]}
+    journal = tmp_path / "journal"
+    study = make(trials=4, journal=journal)
+    asked = [trial for _ in range(4) if (trial := study.ask()) is not None]
+    for trial in asked:
+        if trial.number != lost:
+            study.done(trial.number, by_rate(trial))
+    again = make(trials=4, journal=journal).ask()
+    assert again is not None
+    assert again.recipe == asked[lost].recipe
+    assert {trial.recipe for trial in asked} == expected
+
+
 def test_what_is_finished_is_kept(tmp_path: Path) -> None:
     before = make(trials=4, journal=tmp_path / "journal")
     finish(before)

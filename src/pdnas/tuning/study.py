@@ -1,5 +1,6 @@
 """Durable studies: which trials there were, what came out, and what to try next."""
 
+import itertools
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -46,6 +47,9 @@ INTERRUPTED = "interrupted"
 
 DRIVER = "driver"
 """Where a trial keeps which driver asked for it, if there may be several."""
+
+PLACE = "place"
+"""Where a trial of a recipe keeps its place in the order in which recipes are tried."""
 
 TRIALS = "trials"
 """Where a study that several drivers share keeps the most trials that one of them wants."""
@@ -333,7 +337,8 @@ class RecipeStudy(Study):
         asked = self.trials
         first = [trial for trial in asked if "round" not in trial.user_attrs]
         if len(first) < self._count:
-            return self._draw(len(first))
+            taken = {trial.user_attrs.get(PLACE, order) for order, trial in enumerate(first)}
+            return self._draw(next(place for place in itertools.count() if place not in taken))
         if any(trial.state == TrialState.RUNNING for trial in first):
             return None
         repeated = {trial.user_attrs["round"] for trial in asked if "round" in trial.user_attrs}
@@ -382,6 +387,7 @@ class RecipeStudy(Study):
             if len(known) == len(self._fields):  # TPE cannot learn from values it cannot draw
                 suggest(trial, self._base, self._fields, self._architecture)
         trial.set_user_attr("recipe", recipe.model_dump())
+        trial.set_user_attr(PLACE, place)
         return Ask(trial.number, recipe, tuple(range(self._seed, self._seed + self._seeds)))
 
     def _repeat(self, leader: FrozenTrial) -> Ask:
