@@ -216,7 +216,7 @@ class Server:
         import psycopg
 
         with psycopg.connect(self.url(database), autocommit=True) as line:
-            found = line.execute(command, values)  # type: ignore[call-overload]
+            found = line.execute(command, values)
             return list(found) if found.description else []
 
     def _call(self, program: str, *words: str) -> None:

@@ -275,6 +275,24 @@ def test_a_study_survives_that_the_server_is_away(
     assert load_run("run").test.values
 
 
+def test_a_second_process_in_the_same_run_is_no_second_driver(
+    begin: Begin, shared: Shared, tiny: Path, pdnas: Pdnas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused, and the driver that works there is not taken for dead by the others."""
+    lean = ["--hidden=4", "--epochs=300", "--patience=300", "--trials=1", "--run-dir", "run"]
+    driver = begin("tune", tiny, *LEAN, *lean, *shared.flags)
+    until(lambda: shared.states() == ["RUNNING"])
+    os.kill(driver.pid, signal.SIGSTOP)
+    monkeypatch.setenv("PGPASSWORD", shared.server.password)
+    assert pdnas("resume", "run").stderr.startswith("pdnas: The run 'run' is worked on by another")
+    there = "select count(*) from pdnas_drivers join pdnas_studies on id = study where name = %s"
+    assert shared.server.do(there, shared.name) == [(1,)]
+    os.kill(driver.pid, signal.SIGCONT)
+    assert driver.end() == 0, driver.said
+    assert shared.states() == ["COMPLETE"] * 2
+    assert shared.server.do(there, shared.name) == [(0,)]
+
+
 def test_other_settings_are_refused_and_leave_nothing_behind(
     shared: Shared, tiny: Path, pdnas: Pdnas
 ) -> None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import uuid4
 
+import torch
 import tyro
 from rich import box
 from rich.console import Console
@@ -216,7 +217,7 @@ class Command:
         run = self._known_run(settings)
         if run is not None:  # what was decided when it began stays so
             settings = _decided_as(run.read_record(SETTINGS, TuneSettings), settings)
-        return execute(settings, task, self.output, run, url=self.storage)
+        return execute(settings, task, self.output, run, self.storage)
 
     def _check_storage(self) -> None:
         """Refuse a database that cannot be one, and what is said of none."""
@@ -355,46 +356,59 @@ def execute(
     """
     settings.device.apply()
     with ExitStack() as stack:
+        if run is not None:  # before the driver that works on it is mistaken for this one
+            stack.enter_context(run.alone())
         database = None
         if settings.storage is not None:
             database = stack.enter_context(settings.storage.open(url))
-        return _execute(settings, task, output, run, database)
+        device = find_device(settings.device.device)
+        tuning = _agreed(settings, task, device, database, is_new=run is None)
+        settings = settings.model_copy(update={"tuning": tuning})
+        if run is None:
+            label = f"tune-{Path(task.name).stem}"
+            run = output.new_run(label, settings, device, settings.device.threads)
+            stack.enter_context(run.alone())
+        return _execute(settings, task, output, run, database, device)
+
+
+def _agreed(
+    settings: TuneSettings,
+    task: GraphTask,
+    device: torch.device,
+    database: "Database | None",
+    *,
+    is_new: bool,
+) -> Tuning:
+    """The tuning that says what a step sees: as other drivers of the study have it."""
+    tuning = settings.tuning
+
+    def settle() -> Tuning:
+        return settle_tuning(tuning, task, device=device, workers=settings.workers, tell=tell)
+
+    if database is None or settings.storage is None:
+        return settle() if is_new else tuning
+    return join(
+        settings.storage.study,
+        tuning,
+        task,
+        device,
+        known=database.about,
+        register=database.join,
+        settle=settle,
+    )
 
 
 def _execute(
     settings: TuneSettings,
     task: GraphTask,
     output: OutputFlags,
-    run: RunDirectory | None,
+    run: RunDirectory,
     database: "Database | None",
+    device: torch.device,
 ) -> int:
-    device = find_device(settings.device.device)
-    tuning = settings.tuning
-
-    def settled() -> Tuning:
-        return settle_tuning(tuning, task, device=device, workers=settings.workers, tell=tell)
-
-    if database is not None:
-        assert settings.storage is not None
-        tuning = join(
-            settings.storage.study,
-            tuning,
-            task,
-            device,
-            known=database.about,
-            register=database.join,
-            settle=settled,
-        )
-    elif run is None:
-        tuning = settled()
-    settings = settings.model_copy(update={"tuning": tuning})
-    if run is None:
-        label = f"tune-{Path(task.name).stem}"
-        run = output.new_run(label, settings, device, settings.device.threads)
     job = settings.tuning.search
     try:
         with (
-            run.alone(),
             enough_memory(f"A network of hidden size {max(job.hidden)}", device),
             TuningProgress(settings.tuning, quiet=output.quiet, note=task.source.note) as progress,
         ):

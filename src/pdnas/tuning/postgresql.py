@@ -105,7 +105,7 @@ class Database(Journal):
         self._grace, self._patience = grace, patience
         self._place = f"The database '{without_password(url)}'"
         try:
-            self._options = {**CONNECTION, **conninfo_to_dict(url)}
+            self._options: dict[str, Any] = {**CONNECTION, **conninfo_to_dict(url)}
         except psycopg.ProgrammingError:  # its words may be a part of the password
             raise PdnasError(
                 "The URL of --storage has a parameter that PostgreSQL does not know, or a % that "
