@@ -18,9 +18,11 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import BaseJournalBackend
 from optuna.trial import FrozenTrial, TrialState
-from tests.conftest import Server
+from tests.conftest import Here, Server
 
+from pdnas.cli.tune import TuningProgress
 from pdnas.runs import JOURNAL, SETTINGS, load_run
+from pdnas.tuning import Tuning, postgresql
 from pdnas.tuning.study import INTERRUPTED
 
 pytestmark = pytest.mark.postgresql
@@ -273,6 +275,37 @@ def test_a_study_survives_that_the_server_is_away(
     assert all(trial not in tried[:place] for place, trial in enumerate(tried))
     assert set(shared.states()) <= {"COMPLETE", "PRUNED"}
     assert load_run("run").test.values
+
+
+def test_a_server_that_stays_away_ends_the_run_which_goes_on_later(
+    shared: Shared, tiny: Path, server: Server, pdnas: Pdnas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lean = ["--hidden=4", "--epochs=2", "--trials=2", "--run-dir", "run"]
+    command = ["tune", tiny, *LEAN, *lean, *shared.flags]
+    changed, calls = TuningProgress.changed, 0
+
+    def stop(self: TuningProgress, study: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:  # one trial is done, and the next one under way
+            server.stop()
+        changed(self, study)
+
+    monkeypatch.setattr(sys.modules[Tuning.__module__], "LocalExecutor", Here)
+    with monkeypatch.context() as patch:
+        patch.setattr(TuningProgress, "changed", stop)
+        patch.setattr(postgresql, "PATIENCE", 1.0)
+        done = pdnas(*command)
+    server.start()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"pdnas: The database .* has been away for 1 seconds \(.*\n", done.stderr)
+    assert done.stderr.endswith("when it is back, go on with pdnas resume.\n")
+    assert shared.states() == ["COMPLETE", "RUNNING"]
+    monkeypatch.setenv("PGPASSWORD", server.password)
+    assert pdnas("resume", "run", "--quiet").returncode == 0
+    assert shared.states() == ["COMPLETE"] * 4
+    tried = recipes_tried(shared)
+    assert all(trial not in tried[:place] for place, trial in enumerate(tried))
 
 
 def test_a_second_process_in_the_same_run_is_no_second_driver(

@@ -93,16 +93,23 @@ class Database(Journal):
         study: Its name.
         driver: Which driver this is; one that is begun again has the same.
         grace: Seconds for which this driver may be silent.
-        patience: Seconds for which a database that went away is waited for.
+        patience: Seconds for which a database that went away is waited for; by default
+            :data:`PATIENCE`.
     """
 
     def __init__(
-        self, url: str, study: str, driver: str, *, grace: float = 60.0, patience: float = PATIENCE
+        self,
+        url: str,
+        study: str,
+        driver: str,
+        *,
+        grace: float = 60.0,
+        patience: float | None = None,
     ) -> None:
         super().__init__()
         check_url(url)
         self._url, self._name, self.driver = url, study, driver
-        self._grace, self._patience = grace, patience
+        self._grace, self._patience = grace, PATIENCE if patience is None else patience
         self._place = f"The database '{without_password(url)}'"
         try:
             self._options: dict[str, Any] = {**CONNECTION, **conninfo_to_dict(url)}
