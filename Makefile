@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Busy cores make several OpenMP threads slower than one.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test browser slow check docs format clean
+.PHONY: setup demo test browser postgresql slow check docs format clean
 
 setup: $(READY)
 
@@ -24,6 +24,9 @@ test: $(READY)
 
 browser: $(READY)
 	$(BIN)/python -m pytest -m browser
+
+postgresql: $(READY)
+	$(BIN)/python -m pytest -m postgresql
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
