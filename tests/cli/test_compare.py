@@ -355,7 +355,7 @@ def test_a_part_that_failed_is_one_sentence(
 def test_from_end_to_end_stopped_and_gone_on_with(
     pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "LocalExecutor", Here)
+    monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
     monkeypatch.setattr(pipeline, "TIMED", 1)
     given = ["compare", tiny, *LEAN, "--baselines", "gcn", "--device", "cpu", "-o", "mine"]
 

@@ -106,7 +106,7 @@ OTHER_FLAGS = {
 @pytest.fixture
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "TIMED", 1)
-    monkeypatch.setattr(sys.modules[Tuning.__module__], "LocalExecutor", Here)
+    monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Annotated, Any, Literal
 
 import tyro
+from pydantic import BeforeValidator
 from rich import box
 from rich.console import Console
 from rich.live import Live
@@ -22,6 +23,7 @@ from pdnas.cli.flags import (
     DeviceFlags,
     OutputFlags,
     TaskFlags,
+    WorkerFlags,
     by_default,
     changes_of,
     enough_memory,
@@ -43,7 +45,6 @@ from pdnas.training import RECIPES, Recipe, find_recipe
 from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch
 from pdnas.tuning import Tuning, tune
-from pdnas.tuning.local import check_workers
 from pdnas.tuning.pieces import difference
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.study import Row, Study
@@ -70,13 +71,18 @@ SEARCHES = (
 RecipeChanges: Any = changes_of([Recipe], "recipe", without=["epochs"])
 
 
+def _workers(recorded: Any) -> Any:
+    """Who does trials; early versions recorded a number."""
+    return WorkerFlags.of(recorded) if isinstance(recorded, int) else recorded
+
+
 class TuneSettings(Record):
     """All that decides a tuning run: what ``settings.json`` holds."""
 
     command: Literal["tune"] = "tune"
     name: str
     tuning: Tuning
-    workers: int
+    workers: Annotated[WorkerFlags, BeforeValidator(_workers)]
     task: TaskFlags
     task_name: str
     device: DeviceFlags
@@ -140,8 +146,7 @@ class Command:
     """of all that is drawn, and the first of the final trainings"""
     seeds: int = 3
     """how many final trainings, each with the next seed"""
-    workers: int = 1
-    """trials side by side, each in its own process with --threads threads; a GPU is shared"""
+    workers: WorkerFlags = WorkerFlags()
     device: DeviceFlags = DeviceFlags()
     output: OutputFlags = OutputFlags()
 
@@ -150,7 +155,7 @@ class Command:
         self.task.check_one_split("A tuning")
         tuning = self._tuning()
         tuning.check()
-        check_workers(self.workers)
+        self.workers.check(self.device.device)
         task = self.task.load()
         settings = TuneSettings(
             name=Path(self.architecture).stem if self.architecture else "found",
@@ -268,7 +273,7 @@ def execute(
     device = find_device(settings.device.device)
     if run is None:
         tuning = settle_tuning(
-            settings.tuning, task, device=device, workers=settings.workers, tell=tell
+            settings.tuning, task, device=device, sharers=settings.workers.sharers, tell=tell
         )
         settings = settings.model_copy(update={"tuning": tuning})
         label = f"tune-{Path(task.name).stem}"
