@@ -43,7 +43,9 @@ class Deed(Work):
         diary: The file where it is written down, and by which process.
     """
 
-    deed: Literal["end", "throw", "refuse", "ask", "die", "die once", "hang", "gobble", "labor"]
+    deed: Literal[
+        "end", "throw", "refuse", "ask", "die", "die once", "hang", "gobble", "labor", "hold"
+    ]
     diary: Path
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:
@@ -59,6 +61,8 @@ class Deed(Work):
             time.sleep(1000)
         if self.deed == "labor":
             time.sleep(2)
+        while self.deed == "hold" and not self.diary.with_name("go").exists():
+            time.sleep(0.02)
         asked: list[tuple[int, bool]] = []
         if self.deed in ("ask", "die", "die once"):
             for epoch in (1, 2):
