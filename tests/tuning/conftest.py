@@ -1,5 +1,6 @@
 """A network to tune, places to do work, and work that goes well or ill."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -148,9 +149,17 @@ def cluster() -> Iterator["Cluster"]:
 
         config = {"enable_metrics_collection": False}
         cluster = Cluster()
-        cluster.add_node(num_cpus=2, **NODE, _system_config=config)
+        add_node(cluster, num_cpus=2, _system_config=config)
         yield cluster
         cluster.shutdown()
+
+
+def add_node(cluster: "Cluster", **about: Any) -> Any:
+    """A node more; Ray gives one half a minute to start, which busy machines do not always make."""
+    for _ in range(3):
+        with contextlib.suppress(Exception):
+            return cluster.add_node(**NODE, **about)
+    return cluster.add_node(**NODE, **about)
 
 
 @pytest.fixture(scope="session")
@@ -173,3 +182,18 @@ def open_ray(tiny_task: GraphTask, request: pytest.FixtureRequest) -> Open:
         return RayExecutor({"task": tiny_task}, **settings)
 
     return open_
+
+
+def is_over(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "ZX"
+
+
+def wait_until_over(pids: list[int], seconds: float = 15) -> None:
+    until = time.monotonic() + seconds
+    while not all(map(is_over, pids)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert all(map(is_over, pids))

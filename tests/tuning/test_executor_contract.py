@@ -3,10 +3,9 @@
 import os
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import pytest
-from tests.tuning.conftest import Deed, Open
+from tests.tuning.conftest import Deed, Open, wait_until_over
 
 from pdnas.tuning.executor import TRIES, Done, Executor, Failed, Reported
 
@@ -36,21 +35,6 @@ def drive(
         lambda: waiting.pop(0) if waiting else None, reported=reported, finished=finished
     )
     return ended
-
-
-def is_over(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return state in "ZX"
-
-
-def wait_until_over(pids: list[int], seconds: float = 15) -> None:
-    until = time.monotonic() + seconds
-    while not all(map(is_over, pids)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert all(map(is_over, pids))
 
 
 def test_work_is_done_and_what_came_out_is_told(

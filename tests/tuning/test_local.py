@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
-from tests.tuning.conftest import Open
+from tests.tuning.conftest import Open, is_over
 
 from pdnas.architecture import Architecture
 from pdnas.errors import DeviceError, PdnasError
@@ -244,14 +244,6 @@ def test_a_process_does_not_outlive_whoever_hands_out_the_work(
     finally:
         if not is_over(child):
             os.kill(child, signal.SIGKILL)
-
-
-def is_over(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return state in "ZX"
 
 
 def test_ctrl_c_is_for_whoever_hands_out_the_work(executor: Executor, work: TrainingWork) -> None:

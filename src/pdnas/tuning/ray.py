@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 LOCAL = "local"
 """The address of a cluster of this machine, which lasts as long as the work."""
 
+STARTS = 3
+"""How often a cluster of this machine is started, if it takes longer than Ray waits for it."""
+
 LOOK = 2.0
 """Seconds after which the nodes of the cluster are counted again."""
 
@@ -221,18 +224,25 @@ class RayExecutor(Executor):
                 "_system_config": {"enable_metrics_collection": False},
             }
         _check_answers(self._address)
-        try:
-            self._ray.init(
-                **place, log_to_driver=False, configure_logging=False, logging_level=logging.ERROR
-            )
-        except Exception as error:  # Ray throws of any kind, plain ones among them
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = " ".join(lines[:4]).rstrip(".")
-            raise ExecutorError(
-                f"No Ray cluster can be used at '{self._address}' ({reason}); start one with 'ray "
-                "start --head', give its --ray-address, or --ray-address local for one of this "
-                "machine alone."
-            ) from None
+        for start in range(STARTS):
+            try:
+                self._ray.init(
+                    **place,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    logging_level=logging.ERROR,
+                )
+                return
+            except Exception as error:  # Ray throws of any kind, plain ones among them
+                if "timed out during startup" in str(error) and start + 1 < STARTS:
+                    continue
+                lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+                reason = " ".join(lines[:4]).rstrip(".")
+                raise ExecutorError(
+                    f"No Ray cluster can be used at '{self._address}' ({reason}); start one with "
+                    "'ray start --head', give its --ray-address, or --ray-address local for one "
+                    "of this machine alone."
+                ) from None
 
     def _leave(self) -> None:
         if self._is_ours:
