@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Busy cores make several OpenMP threads slower than one.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test browser postgresql slow check docs format clean
+.PHONY: setup demo test browser postgresql slow ray check docs format clean
 
 setup: $(READY)
 
@@ -30,6 +30,9 @@ postgresql: $(READY)
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+ray: $(READY)
+	$(BIN)/python -m pytest -m ray
 
 check: $(READY)
 	$(BIN)/ruff check .

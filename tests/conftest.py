@@ -268,8 +268,12 @@ class Here(Executor):
     """
 
     def __init__(self, tasks: Mapping[str, GraphTask], *, workers: int = 1, **_: object) -> None:
-        super().__init__(workers)
-        self._tasks = tasks
+        super().__init__()
+        self._tasks, self._room = tasks, workers
+
+    @property
+    def room(self) -> int:
+        return self._room
 
     def drive(
         self,
@@ -294,7 +298,10 @@ class Here(Executor):
     def start(self, number: int, work: Work) -> None:
         raise NotImplementedError
 
-    def wait(self) -> Event:
+    def wait(self, seconds: float | None = None) -> Event | None:
+        raise NotImplementedError
+
+    def end(self, number: int) -> None:
         raise NotImplementedError
 
     def answer(self, number: int, stop: bool) -> None:

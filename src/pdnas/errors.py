@@ -47,6 +47,10 @@ class ParallelError(PdnasError):
     """Processes that cannot work together, or no longer."""
 
 
+class ExecutorError(PdnasError):
+    """A place where work cannot be done, or no longer."""
+
+
 def first_complaint(error: ValidationError) -> str:
     """The first problem that pydantic found, as the end of a sentence: ``blocks.0.heads: ...``."""
     problem = error.errors(include_url=False)[0]

@@ -22,7 +22,7 @@ from tests.conftest import Here, Server
 
 from pdnas.cli.tune import TuningProgress
 from pdnas.runs import JOURNAL, SETTINGS, load_run
-from pdnas.tuning import Tuning, postgresql
+from pdnas.tuning import postgresql
 from pdnas.tuning.study import INTERRUPTED
 
 pytestmark = pytest.mark.postgresql
@@ -291,7 +291,7 @@ def test_a_server_that_stays_away_ends_the_run_which_goes_on_later(
             server.stop()
         changed(self, study)
 
-    monkeypatch.setattr(sys.modules[Tuning.__module__], "LocalExecutor", Here)
+    monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
     with monkeypatch.context() as patch:
         patch.setattr(TuningProgress, "changed", stop)
         patch.setattr(postgresql, "PATIENCE", 1.0)

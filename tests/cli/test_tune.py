@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.cli.conftest import WORKER_FLAGS, every_worker_flag
 from tests.conftest import Here
 
 from pdnas import pipeline
@@ -25,6 +26,7 @@ from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import JOURNAL, LOCK, SETTINGS, RunDirectory, load_run
 from pdnas.search.pdnas import PRESETS, PdnasSearch
+from pdnas.settings import WorkerFlags
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
@@ -90,7 +92,7 @@ OTHER_FLAGS = {
     "--fields",
     "--recipe",
     "--epochs",
-    "--workers",
+    *WORKER_FLAGS,
     "--storage",
     "--study",
     "--grace",
@@ -112,7 +114,7 @@ OTHER_FLAGS = {
 @pytest.fixture
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "TIMED", 1)
-    monkeypatch.setattr(sys.modules[Tuning.__module__], "LocalExecutor", Here)
+    monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
 
 
 @pytest.fixture
@@ -175,7 +177,7 @@ def test_without_an_argument_it_is_citeseer_and_the_defaults(
         PRESETS["default"],
     )
     assert (tuning.search.blocks, tuning.search.hidden) == ((2,), (32,))
-    assert (settings.workers, settings.device.device) == (1, "auto")
+    assert (settings.workers, settings.device.device) == (WorkerFlags(), "auto")
 
 
 @pytest.mark.parametrize("flag", RECIPE_FLAGS)
@@ -267,11 +269,27 @@ def test_split_metric_and_device_are_recorded(
     asked: Callable[..., TuneSettings], tiny: Path
 ) -> None:
     split = ["--split", "random", "--split-seeds", "4", "--metric", "macro-f1"]
-    settings = asked(tiny, *split, "--device", "cpu", "--threads", "2", "--workers", "3")
+    settings = asked(tiny, *split, "--device", "cpu", "--threads", "2")
     task = settings.task.load()
     assert task.split.sha256 == load_task(tiny, split="random", split_seed=4).split.sha256
     assert task.metric == "macro-f1"
-    assert (settings.device.device, settings.device.threads, settings.workers) == ("cpu", 2, 3)
+    assert (settings.device.device, settings.device.threads) == ("cpu", 2)
+
+
+@every_worker_flag
+def test_flags_say_who_does_the_trials(
+    asked: Callable[..., TuneSettings], tiny: Path, words: list[str], workers: WorkerFlags
+) -> None:
+    settings = asked(tiny, *words)
+    assert settings.workers == workers
+    assert TuneSettings.model_validate_json(settings.model_dump_json()) == settings
+
+
+def test_a_number_of_workers_is_read_as_early_versions_recorded_it(
+    asked: Callable[..., TuneSettings], tiny: Path
+) -> None:
+    recorded = {**asked(tiny).model_dump(mode="json"), "workers": 3}
+    assert TuneSettings.model_validate_json(json.dumps(recorded)).workers == WorkerFlags(workers=3)
 
 
 @pytest.mark.parametrize("flag", ["--normalize", "--undirected"])

@@ -16,6 +16,7 @@ from pdnas.runs import Record, RunDirectory
 from pdnas.settings import MANY as MANY
 from pdnas.settings import DeviceFlags as DeviceFlags
 from pdnas.settings import TaskFlags as TaskFlags
+from pdnas.settings import WorkerFlags as WorkerFlags
 from pdnas.settings import by_default as by_default
 from pdnas.settings import new_run
 from pdnas.training import Recipe

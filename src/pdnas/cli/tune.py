@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import torch
 import tyro
+from pydantic import BeforeValidator
 from rich import box
 from rich.console import Console
 from rich.live import Live
@@ -25,6 +26,7 @@ from pdnas.cli.flags import (
     DeviceFlags,
     OutputFlags,
     TaskFlags,
+    WorkerFlags,
     by_default,
     changes_of,
     enough_memory,
@@ -47,7 +49,6 @@ from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch
 from pdnas.tuning import Tuning, tune
 from pdnas.tuning.agreement import Agreement, decided_as, different, join
-from pdnas.tuning.local import check_workers
 from pdnas.tuning.pieces import difference
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.storage import check_url, without_password
@@ -112,13 +113,18 @@ class StorageSettings(Record):
         return Database(url or self.url, self.study, self.driver, grace=self.grace)
 
 
+def _workers(recorded: Any) -> Any:
+    """Who does trials; early versions recorded a number."""
+    return WorkerFlags.of(recorded) if isinstance(recorded, int) else recorded
+
+
 class TuneSettings(Record):
     """All that decides a tuning run: what ``settings.json`` holds."""
 
     command: Literal["tune"] = "tune"
     name: str
     tuning: Tuning
-    workers: int
+    workers: Annotated[WorkerFlags, BeforeValidator(_workers)]
     task: TaskFlags
     task_name: str
     device: DeviceFlags
@@ -183,8 +189,7 @@ class Command:
     """of all that is drawn, and the first of the final trainings"""
     seeds: int = 3
     """how many final trainings, each with the next seed"""
-    workers: int = 1
-    """trials side by side, each in its own process with --threads threads; a GPU is shared"""
+    workers: WorkerFlags = WorkerFlags()
     storage: Annotated[
         str | None,
         tyro.conf.arg(metavar="URL", help_behavior_hint="(default: a file of the run)"),
@@ -202,7 +207,7 @@ class Command:
         self.task.check_one_split("A tuning")
         tuning = self._tuning()
         tuning.check()
-        check_workers(self.workers)
+        self.workers.check(self.device.device)
         self._check_storage()
         task = self.task.load()
         settings = TuneSettings(
@@ -383,7 +388,9 @@ def _agreed(
     tuning = settings.tuning
 
     def settle() -> Tuning:
-        return settle_tuning(tuning, task, device=device, workers=settings.workers, tell=tell)
+        return settle_tuning(
+            tuning, task, device=device, sharers=settings.workers.sharers, tell=tell
+        )
 
     if database is None or settings.storage is None:
         return settle() if is_new else tuning

@@ -18,11 +18,11 @@ from pdnas.runs import RESULT, SETTINGS, Record
 from pdnas.search import Strategy
 from pdnas.search.base import read_strategy
 from pdnas.search.rated import labeled, labels
+from pdnas.settings import WorkerFlags
 from pdnas.tasks import AnyTask, GraphTask, find_task
 from pdnas.training import RECIPES, Recipe
-from pdnas.training.device import find_device
-from pdnas.tuning.local import LocalExecutor, check_workers
 from pdnas.tuning.pieces import Pieces, PieceWatcher, difference, open_folder
+from pdnas.tuning.place import open_executor
 
 BUDGET = 60.0
 """Seconds that each rival has with each seed, where nothing else is said."""
@@ -145,7 +145,10 @@ class CompareSettings(Record):
         asked: How the task was asked for.
         device: Where it is done.
         threads: CPU threads of each attempt.
-        workers: How many attempts run side by side: seconds depend on it.
+        workers: How many attempts run side by side: seconds depend on it; none: as many as a Ray
+            cluster has room for.
+        executor: Who does them.
+        gpus_per_trial: Of each attempt on Ray, where it has any.
     """
 
     command: Literal["compare"] = "compare"
@@ -156,7 +159,9 @@ class CompareSettings(Record):
     asked: dict[str, Any]
     device: str
     threads: int
-    workers: int
+    workers: int | None
+    executor: Literal["local", "ray"] = "local"
+    gpus_per_trial: float | None = None
 
     def decisive(self) -> dict[str, Any]:
         """What must stay as it is; other rivals and more seeds are welcome, one by one."""
@@ -191,7 +196,7 @@ def compare(
     folder: str | Path,
     comparison: Comparison | None = None,
     *,
-    workers: int = 1,
+    workers: int | WorkerFlags = 1,
     threads: int = 1,
     device: str = "auto",
     watcher: PieceWatcher[Attempt] | None = None,
@@ -207,7 +212,8 @@ def compare(
         task: On what: a task, a PyG ``Data``, or a task's name or path.
         folder: Where everything is written.
         comparison: What to do; by default one of the other settings.
-        workers: How many attempts run side by side, in processes of this machine.
+        workers: How many attempts run side by side, in processes of this machine, or another place
+            for them.
         threads: CPU threads of each.
         device: Where.
         watcher: Told of what is done.
@@ -222,8 +228,9 @@ def compare(
     comparison = make_comparison(**settings) if comparison is None else comparison
     comparison.check()
     task = find_task(task)
-    check_workers(workers)
-    place = str(find_device(device))
+    who = WorkerFlags.of(workers)
+    who.check(device)
+    place = who.device(device)
     for strategy in comparison.strategies:
         grid(comparison.job_of(strategy, comparison.job.seed), task, Watcher())
     now = CompareSettings(
@@ -234,7 +241,9 @@ def compare(
         asked=dict(asked or {}),
         device=place,
         threads=threads,
-        workers=workers,
+        workers=who.workers or (1 if who.executor == "local" else None),
+        executor=who.executor,
+        gpus_per_trial=who.gpus_per_trial,
     )
     folder = Path(folder)
     run = open_folder(folder, now.model_dump(mode="json"), lambda there: _refusal(there, now))
@@ -242,7 +251,7 @@ def compare(
     works = comparison.works()
     with run.alone():
         run.write_json(SETTINGS, now)
-        with LocalExecutor({TASK: task}, workers=workers, device=place, threads=threads) as own:
+        with open_executor({TASK: task}, who, device=place, threads=threads) as own:
             pieces.finish(
                 lambda _: works, own, tasks={TASK}, watcher=watcher or PieceWatcher[Attempt]()
             )
@@ -301,6 +310,7 @@ def _verdict(task: GraphTask, now: CompareSettings, done: Mapping[str, Attempt])
         budget_trials=job.budget_trials,
         seeds=job.final_seeds,
         workers=now.workers,
+        executor=now.executor,
         threads=now.threads,
         device=now.device,
         device_name=first[0].environment["device_name"],

@@ -11,12 +11,13 @@ from pdnas.errors import PdnasError
 from pdnas.job import MANY, TUNED_COPIES, Job, load_of_job
 from pdnas.models import AnyDesign
 from pdnas.runs import CHECKPOINT, FOLDER, JOURNAL, RECIPE, RESULT, Record, Result, RunDirectory
+from pdnas.settings import WorkerFlags
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, train
 from pdnas.training.device import find_device
 from pdnas.training.memory import load_of, settle
 from pdnas.tuning.executor import Done, Executor, Failed, Reported
-from pdnas.tuning.local import LocalExecutor
+from pdnas.tuning.place import open_executor
 from pdnas.tuning.ranges import RANGES, check_fields
 from pdnas.tuning.storage import JournalFile, Storage
 from pdnas.tuning.study import GridStudy, RecipeStudy, Study
@@ -91,7 +92,7 @@ def tune(
     run: RunDirectory,
     executor: Executor | None = None,
     storage: Storage | None = None,
-    workers: int = 1,
+    workers: int | WorkerFlags = 1,
     threads: int = 1,
     device: str | torch.device = "auto",
     watcher: TuningWatcher | None = None,
@@ -105,24 +106,25 @@ def tune(
         task: What the network is for.
         tuning: What to do.
         run: Where everything is written.
-        executor: Where trials run; by default in processes of this machine.
+        executor: Where trials run; by default where ``workers`` says.
         storage: Where they are kept; by default in the run's journal.
-        workers: How many of them side by side.
+        workers: How many processes of this machine side by side, or another place for trials.
         threads: CPU threads of each.
         device: Where they, and the final trainings, compute.
         watcher: Told of what happens.
     """
     tuning.check()
+    place = WorkerFlags.of(workers)
     device = find_device(str(device))
     watcher = watcher or TuningWatcher()
     if not tuning.search.recipe.is_decided:
-        tuning = settle_tuning(tuning, task, device=device, workers=workers, tell=watcher.noted)
+        tuning = settle_tuning(
+            tuning, task, device=device, sharers=place.sharers, tell=watcher.noted
+        )
     job = tuning.search
     storage = storage or JournalFile(run.path / JOURNAL)
     storage.tell = watcher.noted
-    own = executor or LocalExecutor(
-        {TASK: task}, workers=workers, device=str(device), threads=threads
-    )
+    own = executor or open_executor({TASK: task}, place, device=str(device), threads=threads)
     with own:
         chosen, search_seconds = _choose_shape(tuning, task, run, own, storage, watcher)
         recipe, tune_seconds = _tune_recipe(tuning, chosen, own, storage, watcher)
@@ -151,7 +153,7 @@ def settle_tuning(
     task: GraphTask,
     *,
     device: torch.device,
-    workers: int,
+    sharers: int,
     tell: Callable[[str], None],
 ) -> Tuning:
     """A tuning that says what a step sees of the graph, see :func:`pdnas.training.memory.settle`.
@@ -160,7 +162,7 @@ def settle_tuning(
         tuning: Whose recipe may leave that open.
         task: On what.
         device: Where it will be done.
-        workers: How many trials share the memory.
+        sharers: How many trials share the memory.
         tell: Told what was chosen, where it is not the whole graph.
     """
     job, design = tuning.search, tuning.architecture
@@ -174,7 +176,7 @@ def settle_tuning(
         load,
         device=device,
         tell=tell,
-        sharers=workers,
+        sharers=sharers,
         copies=TUNED_COPIES if "copies" in tuning.fields and tuning.trials else 1,
     )
     update = {"search": job.model_copy(update={"recipe": recipe})}
