@@ -540,7 +540,10 @@ class RunDirectory:
                 f"'{path}' cannot be read ({error.strerror}); check its permissions."
             ) from None
         except ValidationError as error:
-            raise RunError(f"'{path}' is damaged: {first_complaint(error)}; run again.") from None
+            raise RunError(
+                f"'{path}' is damaged, or of another version of pdnas: "
+                f"{first_complaint(error).rstrip('.')}; run again."
+            ) from None
         except UnknownNameError as error:
             raise RunError(
                 f"'{path}' has a name that is not registered here; if it is of your own, import "

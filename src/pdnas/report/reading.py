@@ -264,7 +264,8 @@ def _check_search(run: Run) -> None:
         if is_other or len(gates) != wide.setdefault(line["cell"], len(gates)):
             raise RunError(
                 f"The history of '{run.path}' tells of other ops or shortcuts in epoch "
-                f"{shown(line['epoch'])} than its settings; run again."
+                f"{shown(line['epoch'])} than its settings: it is damaged, or of an early version, "
+                "of which there is no page; predict, export and train read such a run."
             )
 
 
