@@ -246,7 +246,9 @@ def test_a_missing_record_tells_to_finish_the_run(run: RunDirectory) -> None:
 )
 def test_a_record_that_is_not_valid_is_one_sentence(run: RunDirectory, content: str) -> None:
     (run.path / "note.json").write_text(content)
-    with pytest.raises(RunError, match=r"note\.json' is damaged: .+; run again\.$") as caught:
+    with pytest.raises(
+        RunError, match=r"note\.json' is damaged, or of another version of pdnas: .+; run again\.$"
+    ) as caught:
         run.read_record("note.json", Note)
     assert "\n" not in str(caught.value)
 
@@ -650,7 +652,10 @@ def test_settings_of_no_known_command_are_one_sentence(
     run: RunDirectory, values: dict[str, Any]
 ) -> None:
     run.write_json(SETTINGS, values)
-    with pytest.raises(RunError, match=r"settings\.json' is damaged: command: .+; run again\.$"):
+    with pytest.raises(
+        RunError,
+        match=r"settings\.json' is damaged, or of another .+: command: .+; run again\.$",
+    ):
         run.read_record(SETTINGS, AnySettings)
 
 

@@ -30,7 +30,7 @@ MANY = 10_000
 """More seeds or candidates than anyone means to ask for."""
 
 
-class Job(Record):
+class Job(Record, allow_inf_nan=True):
     """All that decides a search from its first to its last number.
 
     Args:
@@ -219,7 +219,7 @@ class Progress(Record):
     controls: dict[str, tuple[Training, ...]] = Field(default_factory=dict)
     lost: dict[str, str] = Field(default_factory=dict)
     cut: bool = False
-    weights: str | None = None
+    weights: str | None = Field(None, pattern=r"^(candidate|final)-\d+\.safetensors$")
     seconds: float = 0.0
     history_bytes: int = 0
 

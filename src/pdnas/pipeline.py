@@ -24,7 +24,7 @@ from pdnas.contest import (
     designs,
     problem_of,
 )
-from pdnas.errors import DivergedError, RunError, SearchError
+from pdnas.errors import DivergedError, RunError, SearchError, shown
 from pdnas.job import Cell, Job, Mark, Plan, Progress, Tuner, Watcher, make_job, settle_job
 from pdnas.models import Design, GraphNetwork
 from pdnas.models.baselines import BASELINES
@@ -468,7 +468,15 @@ class Pipeline:
         if state is None:
             return 0.0, False
         tensors, mark = state
-        search.restore(tensors)
+        try:
+            search.restore(tensors)
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+            assert self._run is not None
+            raise RunError(
+                f"The checkpoint '{self._run.path / SEARCH_STATE}' does not fit its search "
+                f"({shown(' '.join(str(error).split()).rstrip('.'), 200)}); delete it to "
+                "begin that search again, or start a new run."
+            ) from None
         self._started = time.monotonic() - max(self._elapsed(), mark.elapsed)
         return mark.seconds, mark.stopped
 

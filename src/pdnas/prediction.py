@@ -262,7 +262,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 def _stored(run: RunDirectory, result: Result) -> Prediction:
     """What the run keeps."""
-    kept = run.read_predictions()
+    kept = run.read_predictions(result)
     return Prediction(
         kind=_known(result).kind,
         class_names=result.class_names,

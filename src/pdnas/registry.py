@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from pdnas.errors import UnknownNameError
+from pdnas.errors import UnknownNameError, shown
 
 K = TypeVar("K", str, int)
 T = TypeVar("T")
@@ -17,9 +17,9 @@ T = TypeVar("T")
 def unknown(kind: str, name: object, known: Iterable[object]) -> UnknownNameError:
     """The error for a name nobody knows: lists the known names and the closest of them."""
     names = [str(entry) for entry in known]
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(shown(name), names, n=1, cutoff=0.5)
     end = f"; did you mean '{close[0]}'?" if close else "."
-    return UnknownNameError(f"Unknown {kind} '{name}'; known are: {', '.join(names)}{end}")
+    return UnknownNameError(f"Unknown {kind} '{shown(name)}'; known are: {', '.join(names)}{end}")
 
 
 class Registry(Generic[K, T]):

@@ -13,23 +13,30 @@ from datetime import datetime
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import torch
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PrivateAttr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from scipy import stats
 from torch import Tensor
 
 from pdnas import __version__
-from pdnas.architecture import Architecture
+from pdnas.architecture import Architecture, check_hidden
 from pdnas.diagram import draw_svg
-from pdnas.errors import PdnasError, RunError, UnknownNameError, first_complaint
+from pdnas.errors import PdnasError, RunError, UnknownNameError, first_complaint, shown
 from pdnas.models import AnyDesign, Network, make_network
 from pdnas.notebook import FIGURES, figures, html_table, noted
-from pdnas.tasks.source import Kind
+from pdnas.tasks.source import UNLABELLED, Kind, Metric
 
 SETTINGS = "settings.json"
 ENVIRONMENT = "environment.json"
@@ -48,13 +55,18 @@ LOCK = ".lock"
 SEARCH_STATE = FOLDER / "search.safetensors"
 
 
+MOST_CHANNELS = 1 << 40
+"""More features than any graph has."""
+
 R = TypeVar("R", bound="Record")
+
+_NAMES = TypeAdapter(tuple[str, ...])
 
 
 class Record(BaseModel):
     """A frozen value that is written as JSON."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Scores(Record):
@@ -290,7 +302,7 @@ class Result(Record):
     class_names: tuple[str, ...]
     parameters: int
     recipe: dict[str, Any]
-    metric: str
+    metric: Metric
     val: Scores
     test: Scores
     epochs: tuple[int, ...]
@@ -304,6 +316,24 @@ class Result(Record):
     version: str = __version__
 
     _model: Network | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        check_hidden(self.hidden)
+        trainings = max(1, len(self.split.members)) * len(self.seeds)
+        counts = {len(self.val.values), len(self.test.values), len(self.epochs)}
+        if not trainings or counts != {trainings}:
+            raise RunError(
+                f"The result of {trainings} training(s) has {sorted(counts)} values; run again."
+            )
+        if len(self.class_names) != max(2, self.out_channels):
+            raise RunError(
+                f"The result has {len(self.class_names)} class names for {self.out_channels} "
+                "logit(s); run again."
+            )
+        if not 1 <= self.in_channels <= MOST_CHANNELS:
+            raise RunError(f"The result has {self.in_channels} features per node; run again.")
+        return self
 
     @property
     def model(self) -> Network:
@@ -319,7 +349,7 @@ class Result(Record):
         try:
             network.load_state_dict(dict(weights), assign=True)
         except RuntimeError as error:
-            reason = " ".join(str(error).split())
+            reason = shown(" ".join(str(error).split()).rstrip("."), 400)
             raise RunError(f"The weights do not fit the architecture: {reason}.") from None
         result = self.model_copy()
         result._model = network.eval()
@@ -385,6 +415,30 @@ class Predictions:
         counts = {len(field) for field in (self.labels, self.part, self.graph)}
         if self.logits.dim() != 2 or counts != {nodes} or len(self.node_ids) not in (0, nodes):
             raise RunError(f"The predictions of {nodes} nodes do not fit together.")
+
+    def check(self, result: Result) -> None:
+        """Refuse what no network of a result can have said, of no nodes that there can be."""
+        classes, nodes = len(result.class_names), self.logits.size(0)
+        is_many = self.labels.dim() == 2
+        highest = 1 if is_many else classes - 1
+        fields = {"labels": (self.labels, UNLABELLED, highest), "part": (self.part, 0, 3)}
+        fields["graph"] = (self.graph, 0, nodes - 1)
+        if (
+            not nodes
+            or not self.logits.is_floating_point()
+            or self.logits.size(1) != result.out_channels
+            or self.labels.shape != ((nodes, classes) if is_many else (nodes,))
+        ):
+            raise RunError(
+                f"Logits {list(self.logits.shape)} and labels {list(self.labels.shape)} are not "
+                f"those of a network of {classes} classes."
+            )
+        for name, (field, least, most) in fields.items():
+            if (
+                field.is_floating_point()
+                or not least <= int(field.min()) <= int(field.max()) <= most
+            ):
+                raise RunError(f"The field '{name}' is not made of whole numbers to {most}.")
 
 
 class AnySettings(Record):
@@ -497,7 +551,10 @@ class RunDirectory:
                 f"'{path}' cannot be read ({error.strerror}); check its permissions."
             ) from None
         except ValidationError as error:
-            raise RunError(f"'{path}' is damaged: {first_complaint(error)}; run again.") from None
+            raise RunError(
+                f"'{path}' is damaged, or of another version of pdnas: "
+                f"{first_complaint(error).rstrip('.')}; run again."
+            ) from None
         except UnknownNameError as error:
             raise RunError(
                 f"'{path}' has a name that is not registered here; if it is of your own, import "
@@ -517,7 +574,8 @@ class RunDirectory:
         try:
             return load_file(path)
         except (OSError, SafetensorError) as error:
-            raise RunError(f"The weights '{path}' cannot be read: {error}.") from None
+            reason = shown(str(error).rstrip("."), 200)
+            raise RunError(f"The weights '{path}' cannot be read: {reason}.") from None
 
     def write_predictions(self, predictions: Predictions) -> None:
         """Write what the trained network says of the graphs that it was trained on."""
@@ -532,8 +590,12 @@ class RunDirectory:
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         self._write(PREDICTIONS, save(plain))
 
-    def read_predictions(self) -> Predictions:
-        """Read what :meth:`write_predictions` wrote."""
+    def read_predictions(self, result: Result | None = None) -> Predictions:
+        """Read what :meth:`write_predictions` wrote.
+
+        Args:
+            result: What they must fit; none: they are taken as they are.
+        """
         path = self.path / PREDICTIONS
         if not path.is_file():
             raise RunError(
@@ -543,13 +605,19 @@ class RunDirectory:
         try:
             tensors = load_file(path)
             ids = json.loads(tensors.pop("node_ids").numpy().tobytes())
-            return Predictions(**tensors, node_ids=tuple(ids))
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RunError) as error:
-            reason = " ".join(str(error).split()).rstrip(".")
+            found = Predictions(**tensors, node_ids=_NAMES.validate_python(ids, strict=False))
+            if result is not None:
+                found.check(result)
+        except (
+            *(OSError, SafetensorError, RunError, RecursionError),
+            *(KeyError, IndexError, TypeError, ValueError),
+        ) as error:
+            reason = shown(" ".join(str(error).split()).rstrip("."), 300)
             raise RunError(
                 f"The predictions '{path}' cannot be read ({reason}); give the data to pdnas "
                 "predict, or run again."
             ) from None
+        return found
 
     def write_state(self, name: Path, tensors: Mapping[str, Tensor], about: BaseModel) -> None:
         """Write the state of something that goes on; the state before it is kept beside it.
@@ -579,7 +647,7 @@ class RunDirectory:
                     about = kind.model_validate_json(note)
                     tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             except (OSError, SafetensorError, ValidationError) as error:
-                reason = " ".join(str(error).split())
+                reason = shown(" ".join(str(error).split()).rstrip("."), 200)
                 if isinstance(error, ValidationError):
                     reason = first_complaint(error)
                 if not isinstance(error, OSError):

@@ -9,7 +9,7 @@ from pdnas.cli import search, train
 from pdnas.cli.flags import OutputFlags
 from pdnas.errors import RunError
 from pdnas.runs import SETTINGS, AnySettings, RunDirectory
-from pdnas.settings import SearchSettings, TrainSettings
+from pdnas.settings import SearchSettings, TrainSettings, check_data_root
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Command:
             from pdnas.cli import tune
 
             tuned = run.read_record(SETTINGS, tune.TuneSettings)
+            check_data_root(tuned.task, run)
             task = tuned.task.load().named(tuned.task_name)
             return tune.execute(tuned, task, output, run)
         if command == "search":

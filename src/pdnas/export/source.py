@@ -310,7 +310,7 @@ def _about(architecture: Architecture, result: Result, module: str) -> list[str]
     verb = "found" if result.strategy else "trained"
     count, seeds = len(result.test.values), ", ".join(map(str, result.seeds))
     figures = (
-        f"Test {result.metric}: {result.test} % on the split {prose(result.split.name)}, "
+        f"Test {prose(result.metric)}: {result.test} % on the split {prose(result.split.name)}, "
         f"{'one training' if count == 1 else f'mean of {count} trainings'} "
         f"({'seed' if len(result.seeds) == 1 else 'seeds'} {seeds}); validation {result.val} %. "
         f"The weights, {result.parameters:,} of them, are those of the training with the best "

@@ -206,7 +206,9 @@ class Known:
         if y is None:
             return torch.full((nodes, count) if is_many else (nodes,), UNLABELLED)
         names = self.class_names if names is None else names
-        if is_many != (y.dim() == 2) or (is_many and set(names) != set(self.class_names)):
+        if is_many != (y.dim() == 2) or (
+            is_many and (y.size(1) != len(names) or set(names) != set(self.class_names))
+        ):
             raise TaskError(
                 f"The labels of '{name}', of shape {list(y.shape)}, are not those of the network "
                 f"({self.kind}: {', '.join(self.class_names[:8])}); correct them or leave them out."
@@ -393,6 +395,17 @@ def _tensor(data: Data, field_name: str, name: str) -> Tensor:
     return value
 
 
+def _rows(data: Data, name: str) -> Tensor:
+    """The features, a row for each node."""
+    x = _tensor(data, "x", name)
+    if x.dim() != 2 or x.size(1) == 0:
+        raise TaskError(
+            f"The features of '{name}' have shape {list(x.shape)}; give [nodes, features] with at "
+            "least one feature."
+        )
+    return x
+
+
 def _known_labels(
     data: Data, name: str, class_names: tuple[str, ...] | None, known: Known
 ) -> Tensor:
@@ -400,7 +413,7 @@ def _known_labels(
     x = getattr(data, "x", None)
     if not isinstance(x, Tensor):
         known.check(0, f"'{name}'")
-    nodes = _tensor(data, "x", name).size(0)
+    nodes = _rows(data, name).size(0)
     if not nodes:
         raise TaskError(f"'{name}' has no nodes; give at least one.")
     y = _labels(data, name) if isinstance(getattr(data, "y", None), Tensor) else None
@@ -429,21 +442,16 @@ def _count_classes(y: Tensor, name: str) -> int:
 
 
 def _edges(data: Data, name: str, undirected: bool) -> Tensor:
-    edges, nodes = _tensor(data, "edge_index", name), _tensor(data, "x", name).size(0)
+    edges, nodes = _tensor(data, "edge_index", name), _rows(data, name).size(0)
     check_edges(edges, f"'{name}'", nodes)
     edges = edges.long()
     return to_undirected(edges, num_nodes=nodes) if undirected else edges
 
 
 def _features(data: Data, name: str, normalize: bool, known: Known | None) -> Features:
-    x = _tensor(data, "x", name)
-    if known is not None and x.dim() == 2:
+    x = _rows(data, name)
+    if known is not None:
         known.check(x.size(1), f"'{name}'")
-    if x.dim() != 2 or x.size(1) == 0:
-        raise TaskError(
-            f"The features of '{name}' have shape {list(x.shape)}; give [nodes, features] with at "
-            "least one feature."
-        )
     if x.is_complex():
         raise TaskError(f"The features of '{name}' are complex numbers; give real ones.")
     if x.layout == torch.sparse_coo:

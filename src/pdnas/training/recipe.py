@@ -10,7 +10,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import nn
 
-from pdnas.errors import RecipeError, first_complaint
+from pdnas.errors import RecipeError, first_complaint, shown
 from pdnas.registry import Registry, unknown
 from pdnas.toml import read_toml
 
@@ -198,7 +198,7 @@ def _validated(values: dict[str, Any], name: str) -> Recipe:
                 f"{name} is not valid: {unknown('field', first['loc'][0], Recipe.model_fields)}"
             ) from None
         raise RecipeError(
-            f"{name} is not valid: {first_complaint(error)}, but got {first['input']!r}."
+            f"{name} is not valid: {first_complaint(error)}, but got {shown(repr(first['input']))}."
         ) from None
 
 

@@ -45,7 +45,7 @@ class Training(Record):
         epoch: The chosen one.
         val: Validation there.
         test: Test there.
-        epochs: How many were run.
+        epochs: How many were run; 0 in runs of the first version.
         seconds: How long they took.
     """
 
@@ -54,7 +54,7 @@ class Training(Record):
     epoch: int
     val: float
     test: float
-    epochs: int
+    epochs: int = 0
     seconds: float
 
 
