@@ -10,6 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from pdnas import page
 from pdnas.cli import report
 from pdnas.errors import RunError
 from pdnas.report import read_run
@@ -50,7 +51,7 @@ def test_a_page_that_cannot_be_written_does_not_lose_the_result(
     def full(*_: object) -> Path:
         raise RunError("The report 'x' cannot be written (No space left on device); make room.")
 
-    monkeypatch.setattr(report, "write_report", full)
+    monkeypatch.setattr(page, "write_report", full)
 
     done = pdnas("train", "gcn", tiny, "--epochs", "3", "--run-dir", "run", "--json", "--quiet")
 

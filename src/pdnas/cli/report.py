@@ -4,16 +4,15 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from pdnas.cli.again import commands_of
 from pdnas.errors import PdnasError, RunError
-from pdnas.report import REPORT, Run, read_run, write_report
+from pdnas.page import write_page
+from pdnas.report import REPORT, Run, read_run
 from pdnas.runs import HISTORY, RESULT, RunDirectory
 
 SHORTEST = 0.1
@@ -114,11 +113,6 @@ def live_line(run: Run) -> str:
         f"{last['train_loss']:.3f} / {last['val_loss']:.3f}  validation {100 * last['val']:.1f} %  "
         f"best {100 * best:.1f} %"
     )
-
-
-def write_page(runs: Sequence[Path], output: Path) -> Path:
-    """Write the page of some runs with the commands that belong to them."""
-    return write_report(runs, output, {run: commands_of(run) for run in runs})
 
 
 def _size(path: Path) -> tuple[int, int] | None:
