@@ -15,7 +15,7 @@ ORDER = (
     {"registry", "toml", "picture", "notebook"},
     {"ops"},
     {"architecture", "tasks"},
-    {"space", "models", "diagram"},
+    {"space", "models", "diagram", "answers"},
     {"runs"},
     {"supernet", "training"},
     {"search"},
