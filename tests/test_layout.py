@@ -24,7 +24,7 @@ ORDER = (
     {"pipeline", "settings", "progress", "tensorboard"},
     {"tuning"},
     {"compare"},
-    {"reproduce", "named"},
+    {"reproduce", "named", "output"},
     {"report", "export", "prediction", "again"},
     {"page"},
     {"api"},

@@ -9,10 +9,20 @@ from pdnas.report import REPORT, write_report
 from pdnas.runs import RunDirectory
 from pdnas.training.parallel import is_first
 
+HEAD = 100_000
+"""Bytes of a page among which its title ends."""
+
 
 def write_page(runs: Sequence[Path], output: Path) -> Path:
     """Write the page of some runs with the commands that belong to them."""
     return write_report(runs, output, {run: commands_of(run) for run in runs})
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page of ours, by its head."""
+    with path.open("rb") as file:
+        head = file.read(HEAD).lstrip()
+    return head.startswith(b"<!doctype html>") and "· pdnas</title>".encode() in head
 
 
 def left_page(run: RunDirectory, tell: Callable[[str], None]) -> Path | None:

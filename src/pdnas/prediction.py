@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 
 from pdnas.answers import Names, names_of, numbers_of
 from pdnas.errors import PdnasError, RunError
+from pdnas.output import check_file
 from pdnas.registry import Registry
 from pdnas.runs import SETTINGS, AnySettings, Result, RunDirectory, write_whole
 from pdnas.tasks import GraphTask
@@ -197,14 +198,11 @@ def _write_npz(prediction: Prediction) -> bytes:
 
 def writer(path: Path) -> Callable[[Prediction], bytes]:
     """What writes a file of that ending, after a look whether the file can be there."""
-    if path.is_dir():
-        raise PdnasError(f"The output '{path}' is a folder; give the path of a file.")
+    check_file(path)
     if path.suffix.lower() not in WRITERS:
         raise PdnasError(
             f"The output '{path}' has the ending '{path.suffix}'; give one of {', '.join(WRITERS)}."
         )
-    if not path.parent.is_dir():
-        raise PdnasError(f"There is no folder '{path.parent}' for the output; make it first.")
     return WRITERS[path.suffix.lower()]
 
 

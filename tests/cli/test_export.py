@@ -66,7 +66,8 @@ def test_quiet_says_nothing(pdnas: Pdnas, run: Path) -> None:
         (["nowhere"], "'nowhere' is not a run directory"),
         (["run", "--format", "onnx"], "onnx"),
         (["run", "-o", "run"], "'run' is a folder"),
-        (["run", "-o", "no/network.py"], "cannot be written"),
+        (["run", "-o", "no/network.py"], "There is no folder 'no' for the output"),
+        (["run", "-o", "torch.py"], "would hide the module 'torch'"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -77,6 +78,12 @@ def test_bad_input_is_one_sentence(
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert expected in done.stderr
+
+
+def test_an_export_is_replaced_only_if_that_is_asked_for(pdnas: Pdnas, run: Path) -> None:
+    assert pdnas("export", run).returncode == 0
+    assert "network.py' exists already" in pdnas("export", run).stderr
+    assert pdnas("export", run, "--force").returncode == 0
 
 
 def test_a_published_network_is_one_sentence(pdnas: Pdnas, tiny: Path) -> None:

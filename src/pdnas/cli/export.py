@@ -33,6 +33,8 @@ class Command:
         by_default("network.py or network.pt2 in the run"),
     ] = None
     """the file to write"""
+    force: bool = False
+    """replace files that are there already"""
     json: bool = False
     """print one line of JSON instead"""
     quiet: bool = False
@@ -40,7 +42,7 @@ class Command:
 
     def run(self) -> int:
         """Write the files and say how they are used."""
-        written = export(self.run_dir, self.format, self.output)
+        written = export(self.run_dir, self.format, self.output, force=self.force)
         if self.json:
             files = [str(path) for path in written]
             print(json.dumps({"run": str(self.run_dir), "format": self.format, "files": files}))

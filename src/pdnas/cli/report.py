@@ -11,7 +11,8 @@ from typing import Annotated
 import tyro
 
 from pdnas.errors import PdnasError, RunError
-from pdnas.page import write_page
+from pdnas.output import check_output, data_of
+from pdnas.page import is_page, write_page
 from pdnas.report import REPORT, Run, read_run
 from pdnas.runs import HISTORY, RESULT, RunDirectory
 
@@ -62,6 +63,7 @@ class Command:
         output = self.output
         if output is None:
             output = self.runs[0] / REPORT if len(self.runs) == 1 else Path(REPORT)
+        check_output(output, *map(data_of, self.runs), renews=is_page)
         if self.watch:
             self._follow(self.runs[0], output)
         else:
