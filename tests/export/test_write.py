@@ -137,7 +137,7 @@ def test_programs_of_any_attention_take_any_graph(result_of: ResultOf, tmp_path:
             {"blocks": (*blocks_of, last), "attention_normalization": normalization}
         )
         result = result_of(architecture, out_channels=1, class_names=("no", "yes"))
-        (path,) = export(result, "torch", tmp_path / "network.pt2")
+        (path,) = export(result, "torch", tmp_path / "network.pt2", force=True)
         program = torch.export.load(path).module()
         for nodes, edges in SIZES:
             x, edge_index = torch.randn(nodes, 5), torch.randint(nodes, (2, edges))
@@ -178,10 +178,9 @@ def test_a_network_that_differs_is_not_written(
         ("python", "class.py", "cannot import"),
         ("python", "nowhere/network.py", r"There is no folder '.*nowhere' for the output"),
         ("python", "data.py", r"data\.pt' exists already"),
-        *(
-            ("python", f"{name}.py", "would hide")
-            for name in ("torch", "torch_geometric", "pathlib")
-        ),
+        ("python", "torch.py", "would hide the module 'torch'"),
+        ("python", "torch_geometric.py", "would hide the module 'torch_geometric'"),
+        ("python", "pathlib.py", "would hide the module 'pathlib'"),
         ("onnx", "network.onnx", "Unknown export format 'onnx'; known are: python, torch"),
     ],
 )

@@ -9,13 +9,9 @@ import tyro
 
 from pdnas.cli.flags import by_default
 from pdnas.export import export
+from pdnas.export.source import PYG, preparation
 from pdnas.export.write import Format
-
-HINTS = {
-    "python": "from {stem} import load_network\nlogits = load_network()(x, edge_index)",
-    "torch": "network = torch.export.load({path!r}).module()\nlogits = network(x, edge_index)",
-}
-"""How each format is used, in two lines."""
+from pdnas.runs import RESULT, Result, RunDirectory
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,22 @@ class Command:
             files = [str(path) for path in written]
             print(json.dumps({"run": str(self.run_dir), "format": self.format, "files": files}))
         elif not self.quiet:
-            main = written[-1]
             print("\n".join(f"wrote {path}" for path in written))
-            print(HINTS[self.format].format(stem=main.stem, path=str(main)))
+            print("\n".join(self._usage(written[-1])))
         return 0
+
+    def _usage(self, main: Path) -> list[str]:
+        """How the files are used, in a few lines of Python."""
+        if self.format == "python":
+            return [
+                f"from {main.stem} import classes, load_network, prepare",
+                "names = classes(load_network()(*prepare(x, edge_index)))",
+            ]
+        lines = preparation(RunDirectory.open(self.run_dir).read_record(RESULT, Result).data)
+        used = [name for name in PYG if any(f"{name}(" in line for line in lines)]
+        return [
+            *(f"from torch_geometric.utils import {name}" for name in used),
+            *lines,
+            f"network = torch.export.load({str(main)!r}).module()",
+            "logits = network(x, edge_index)",
+        ]
