@@ -8,9 +8,9 @@ import torch
 from pydantic import Field, ValidationError
 
 from pdnas.architecture import Architecture, check_hidden
-from pdnas.errors import SearchError, first_complaint
+from pdnas.errors import SearchError
 from pdnas.models.baselines import BASELINES
-from pdnas.registry import unknown
+from pdnas.registry import refusal, unknown
 from pdnas.runs import Record, Result, Trial
 from pdnas.search import Candidate, Problem, Search, SearchEpoch, Strategy
 from pdnas.search.base import AnyStrategy
@@ -439,7 +439,5 @@ def make_job(**given: Any) -> Job:
     try:
         return Job.model_validate(settings)
     except ValidationError as error:
-        raise SearchError(
-            f"The search cannot be set so: {first_complaint(error)}; known are: "
-            f"{', '.join(Job.model_fields)}."
-        ) from None
+        reason = refusal(error, "setting", Job.model_fields)
+        raise SearchError(f"The search cannot be set so: {reason}") from None

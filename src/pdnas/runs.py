@@ -31,6 +31,7 @@ from scipy import stats
 from torch import Tensor
 
 from pdnas import __version__
+from pdnas.answers import Names, check_logits, names_of, numbers_of
 from pdnas.architecture import Architecture, check_hidden
 from pdnas.diagram import draw_svg
 from pdnas.errors import PdnasError, RunError, UnknownNameError, first_complaint, shown
@@ -342,6 +343,31 @@ class Result(Record):
             raise RunError("This result has no weights; read it with pdnas.load_run, or train.")
         return self._model
 
+    @property
+    def kind(self) -> Kind:
+        """One class per node, several labels per node, or a yes-or-no question."""
+        if self.data is not None:
+            return self.data.kind
+        if self.out_channels == 1:
+            return "binary"
+        kinds: dict[str, Kind] = {"accuracy": "single-label", "micro-f1": "multi-label"}
+        if self.metric not in kinds:
+            raise RunError(
+                f"The run on '{self.task}' is of an early version that does not say what kind of "
+                "task it was on; train again."
+            )
+        return kinds[self.metric]
+
+    def classes(self, logits: Tensor) -> Names:
+        """The name of each node's class; for several labels per node a tuple of names each.
+
+        Args:
+            logits: What :attr:`model` returns, ``[N, C]``; of two classes it gives a single one,
+                above 0 for the second.
+        """
+        check_logits(logits, self.out_channels)
+        return names_of(numbers_of(logits, self.kind), self.kind, self.class_names)
+
     def with_weights(self, weights: Mapping[str, Tensor]) -> "Result":
         """This result with its network."""
         with torch.device("meta"):  # no memory and no random numbers for weights to be replaced
@@ -350,13 +376,22 @@ class Result(Record):
             network.load_state_dict(dict(weights), assign=True)
         except RuntimeError as error:
             reason = shown(" ".join(str(error).split()).rstrip("."), 400)
-            raise RunError(f"The weights do not fit the architecture: {reason}.") from None
+            raise RunError(
+                f"The weights do not fit the architecture ({reason}); train again."
+            ) from None
         result = self.model_copy()
         result._model = network.eval()
         return result
 
     def __str__(self) -> str:
         return self.summary()
+
+    def __repr__(self) -> str:
+        """In a line; :meth:`model_dump` has all of it."""
+        return (
+            f"Result({self.task}: test {self.metric} {self.test} %, validation {self.val} %, "
+            f"{self.parameters:,} parameters)"
+        )
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the network, how well it does, and what it is compared with."""
@@ -574,8 +609,11 @@ class RunDirectory:
         try:
             return load_file(path)
         except (OSError, SafetensorError) as error:
-            reason = shown(str(error).rstrip("."), 200)
-            raise RunError(f"The weights '{path}' cannot be read: {reason}.") from None
+            reason = shown(" ".join(str(error).split()).rstrip("."), 200)
+            remedy = f"have them written again with: pdnas resume {self.path}"
+            if name != WEIGHTS:  # what resume goes on from
+                remedy = "start the run again in another directory"
+            raise RunError(f"The weights '{path}' cannot be read ({reason}); {remedy}.") from None
 
     def write_predictions(self, predictions: Predictions) -> None:
         """Write what the trained network says of the graphs that it was trained on."""

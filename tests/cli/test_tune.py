@@ -234,7 +234,9 @@ def test_architecture_brings_its_hidden_size_and_its_recipe(
 @pytest.mark.usefixtures("_here")
 def test_a_network_that_is_not_made_of_blocks_is_tuned_too(pdnas: Program, tiny: Path) -> None:
     given = ["--architecture", "appnp", *LEAN, "--trials", "2"]
-    assert pdnas("tune", tiny, *given, "--run-dir", "run").returncode == 0
+    done = pdnas("tune", tiny, *given, "--run-dir", "run")
+    assert "run: run\nreport: run/report.html\n" in done.stdout
+    assert "pdnas report run" in Path("run/report.html").read_text()
     assert load_run("run").architecture == BASELINES["appnp"].design
     assert pdnas("train", "run", tiny, "--run-dir", "again", "--quiet").returncode == 0
     assert load_run("again").recipe == load_run("run").recipe
@@ -341,6 +343,7 @@ def test_a_tuning_ends_with_a_table_and_the_recipe(pdnas: Program, tiny: Path) -
         "predictions.safetensors",
         "result.json",
         "checkpoint",
+        "report.html",
     }
 
 
@@ -350,7 +353,7 @@ def test_json_is_one_line_and_quiet_says_nothing(pdnas: Program, tiny: Path) -> 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
     said = json.loads(done.stdout)
-    assert said.pop("run") == "run"
+    assert (said.pop("run"), said.pop("report")) == ("run", "run/report.html")
     assert said == json.loads(Path("run/result.json").read_text())
     done = pdnas("tune", tiny, *GIVEN, "--quiet", "--run-dir", "other")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -32,13 +32,15 @@ from pdnas.cli.flags import (
     enough_memory,
     given,
     tell,
+    where,
 )
-from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError, RunError
 from pdnas.job import Job
 from pdnas.models import Design
 from pdnas.models.baselines import BASELINES
+from pdnas.named import find_architecture
 from pdnas.notebook import noted
+from pdnas.page import left_page
 from pdnas.progress import TrainingProgress
 from pdnas.runs import RECIPE, SETTINGS, AnySettings, Record, RunDirectory
 from pdnas.search.pdnas import PRESETS
@@ -435,10 +437,11 @@ def _execute(
     except KeyboardInterrupt:
         print(f"pdnas: stopped; go on with: pdnas resume {run.path}", file=sys.stderr)
         return 130
+    page = left_page(run, tell)
     if output.json:
-        print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
+        print(json.dumps({**result.model_dump(mode="json"), **where(run, page)}))
     elif not output.quiet:
-        show(settings.name, result, run.path)
+        show(settings.name, result, run.path, page)
         for line in progress.summary():
             print(line)
         print(f"recipe: {run.path / RECIPE}; use it with --recipe in search and train")

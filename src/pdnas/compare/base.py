@@ -10,10 +10,11 @@ from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 from pdnas.compare.picture import draw, picture_of
 from pdnas.compare.standing import Standing, Verdict, grouped, seeds_of
 from pdnas.compare.work import Attempt, BaselineWork, RivalWork, StrategyWork
-from pdnas.errors import RunError, SearchError, first_complaint, shown
+from pdnas.errors import RunError, SearchError, shown
 from pdnas.job import MANY, Job, Watcher, make_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import grid, reserve
+from pdnas.registry import refusal
 from pdnas.runs import RESULT, SETTINGS, Record
 from pdnas.search import Strategy
 from pdnas.search.base import read_strategy
@@ -185,10 +186,9 @@ def make_comparison(**settings: Any) -> Comparison:
     try:
         return Comparison(job=job, **own)
     except ValidationError as error:
-        raise SearchError(
-            f"The comparison cannot be set so: {first_complaint(error)}; known are: "
-            f"{', '.join(Comparison.model_fields)}, shared_recipe, and the fields of a job."
-        ) from None
+        known = [*Comparison.model_fields, "shared_recipe", *Job.model_fields]
+        reason = refusal(error, "setting", known)
+        raise SearchError(f"The comparison cannot be set so: {reason}") from None
 
 
 def compare(

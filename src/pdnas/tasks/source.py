@@ -1,7 +1,8 @@
 """Graphs with labels, as a data source reads them, and the registries of such sources."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -76,6 +77,7 @@ class Source:
         feature_names: The columns of a table that became features, in order, if it was one.
         ignored: The columns of a table that a trained network has no use for.
         labelled: Whether any label is known; without, a trained network can be asked, no more.
+        strangers: Labels that a trained network does not know, and how many nodes have each.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Source:
     feature_names: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     labelled: bool = True
+    strangers: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         several = self.labelled and len(self.graphs) > 1
@@ -221,6 +224,22 @@ class Known:
         inside = (y >= 0) & (y < len(names))
         return torch.where(inside, meaning[y.long().clamp(0, len(names) - 1)], UNLABELLED)
 
+    def strangers(self, y: Tensor | None, names: tuple[str, ...] | None) -> Counter[str]:
+        """The labels that the network does not know, and how many nodes have each.
+
+        Args:
+            y: As the data have them, if they do; those below 0 are none.
+            names: What the data call their classes; by default they are the network's.
+        """
+        if y is None or y.dim() == 2:  # several labels per node are the network's own, or refused
+            return Counter()
+        names = self.class_names if names is None else names
+        called = (
+            names[number] if number < len(names) else str(number)
+            for number in y[y >= 0].long().tolist()
+        )
+        return Counter(name for name in called if name not in self.class_names)
+
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -326,8 +345,11 @@ def source_from_graphs(
         undirected: Add the reverse of every edge.
         known: What a trained network reads, where there is one: then labels may be missing.
     """
+    strangers = Counter[str]()
     if known is not None:
         labels = [_known_labels(data, name, class_names, known) for data in graphs]
+        for data in graphs:
+            strangers += known.strangers(_given_labels(data, name), class_names)
         kind, class_names = known.kind, known.class_names
     else:
         labels = [_labels(data, name) for data in graphs]
@@ -350,6 +372,7 @@ def source_from_graphs(
         normalize=normalize,
         undirected=undirected,
         labelled=known is None or any(bool((y != UNLABELLED).any()) for y in labels),
+        strangers=strangers,
     )
 
 
@@ -416,10 +439,14 @@ def _known_labels(
     nodes = _rows(data, name).size(0)
     if not nodes:
         raise TaskError(f"'{name}' has no nodes; give at least one.")
-    y = _labels(data, name) if isinstance(getattr(data, "y", None), Tensor) else None
+    y = _given_labels(data, name)
     if y is not None and len(y) != nodes:
         raise TaskError(f"'{name}' has {nodes} nodes but {len(y)} labels; give one each, or none.")
     return known.labels(y, class_names, nodes, name)
+
+
+def _given_labels(data: Data, name: str) -> Tensor | None:
+    return _labels(data, name) if isinstance(getattr(data, "y", None), Tensor) else None
 
 
 def _labels(data: Data, name: str) -> Tensor:
