@@ -50,7 +50,7 @@ SLOWEST = 20
 MEMORY = 6 << 30
 """Bytes of address space that reading may take."""
 
-ODD = (
+ODD: tuple[Any, ...] = (
     *(0, -1, 1, 2, 2**31, 2**63, -(2**63), 2**64, 10**9, 10**30, 0.0, -0.5, 1e308, 5e-324),
     *(float("nan"), float("inf"), -float("inf"), True, False, None, "", "\0", "\ud800", "é😀"),
     *("a" * 300, "../../x", "/etc/passwd", "<script>", '"""', "gcn", "relu", "train", [], {}, [[]]),
@@ -216,7 +216,7 @@ def load(path: Path) -> None:
 
     for kind in ("single-label", "multi-label", "binary"):
         names = ("a", "b") if kind == "binary" else ("class 0", "class 1", "class 2")
-        known = Known(kind, names, 4)  # type: ignore[arg-type]
+        known = Known(kind, names, 4)
         with contextlib.suppress(PdnasError):
             repr(read_source(str(path), ReadOptions(undirected=True, known=known)).sha256)
     task = load_task(path, normalize=True)
@@ -237,8 +237,8 @@ def _citeseer() -> Any:
 def read_designs(folder: Path) -> None:
     """What a file of an architecture says, counted and drawn."""
     from pdnas.architecture import Architecture
-    from pdnas.cli.train import find_architecture
     from pdnas.diagram import draw_svg
+    from pdnas.named import find_architecture
 
     task = _citeseer()
     design, hidden, recipe = find_architecture(str(folder / "architecture.json"))
@@ -275,9 +275,9 @@ def read_finished(folder: Path) -> None:
     refusals = []
     for words in (
         ("report", folder / "run", "-o", folder / "page.html"),
-        ("predict", folder / "run", "-o", folder / "out.csv"),
-        ("predict", folder / "run", folder / "graph.npz", "-o", folder / "out.npz"),
-        ("export", folder / "run", "-o", folder / "network.py"),
+        ("predict", folder / "run", "-o", folder / "out.csv", "--force"),
+        ("predict", folder / "run", folder / "graph.npz", "-o", folder / "out.npz", "--force"),
+        ("export", folder / "run", "-o", folder / "network.py", "--force"),
     ):
         try:
             command(*words)
@@ -285,8 +285,8 @@ def read_finished(folder: Path) -> None:
             refusals.append(error)
     result = load_run(folder / "run")
     result.summary(), result._repr_html_()
-    for error in refusals:
-        raise error
+    if refusals:
+        raise refusals[0]
 
 
 def read_stopped(folder: Path) -> None:
@@ -300,7 +300,7 @@ def read_stopped(folder: Path) -> None:
 
 def read_compared(folder: Path) -> None:
     """A comparison whose pieces are all there, and a rival's network."""
-    from pdnas.cli.train import find_architecture
+    from pdnas.named import find_architecture
 
     words = ["compare", folder / "graph.npz", "--strategies", "random", "--baselines", "gcn"]
     words += ["--seeds", 1, "--epochs", 2, "--hidden", 4, "--budget-seconds", 20, "--quiet"]
@@ -327,10 +327,11 @@ SEARCH = ("--hidden", 4, "--epochs", 3, "--candidates", 2, "--seeds", 1, "--quie
 
 
 def make_architecture(folder: Path) -> Reader:
+    from pdnas.models import Design
     from pdnas.models.baselines import BASELINES
     from pdnas.space import SPACES
 
-    designs = [SPACES["extended"].sample(3, torch.Generator().manual_seed(1))]
+    designs: list[Design] = [SPACES["extended"].sample(3, torch.Generator().manual_seed(1))]
     designs += [BASELINES[name].design for name in PUBLISHED]
     samples = [design.model_dump_json().encode() for design in designs]
     return Reader(folder, tuple(Part("architecture.json", one) for one in samples), read_designs)
@@ -431,10 +432,10 @@ def make_searching(folder: Path) -> Reader:
     import pdnas
 
     class Stop(pdnas.Watcher):
-        def is_enough(self, search: Any, epoch: Any) -> bool:
+        def is_enough(self, search: Any, epoch: Any) -> bool:  # noqa: ARG002
             return bool(epoch.epoch == 2)
 
-        def rating(self, search: Any) -> None:
+        def rating(self, search: Any) -> None:  # noqa: ARG002
             raise KeyboardInterrupt
 
     recipe = pdnas.Recipe(epochs=2)
@@ -492,7 +493,7 @@ READERS: Mapping[str, Callable[[Path], Reader]] = {
 """What makes a sample in an empty folder, by the name of what reads it."""
 
 
-class Begun(Exception):
+class Begun(Exception):  # noqa: N818 - it is no error
     """Reading is over: work begins."""
 
 
@@ -517,7 +518,7 @@ def refuse_work() -> None:
 
     for place, name in ((pipeline, "train_once"), (seeds, "train_once"), (pipeline, "_measure")):
         setattr(place, name, begin)
-    pipeline.Pipeline._restore = restored  # type: ignore[method-assign]
+    pipeline.Pipeline._restore = restored  # type: ignore[method-assign,assignment]
     Executor.drive = drive  # type: ignore[assignment]
 
 
@@ -576,7 +577,7 @@ def change(values: Any, chance: random.Random) -> Any:
             return values[:place] + values[place + 1 :]
         if action < 0.2:
             return values[:place] + [values[place]] * chance.choice((2, 3, 50)) + values[place:]
-        return values[:place] + [change(values[place], chance)] + values[place + 1 :]
+        return [*values[:place], change(values[place], chance), *values[place + 1 :]]
     if isinstance(values, int | float) and chance.random() < 0.3:
         return chance.choice((values + 1, values - 1, -values, values * 1000, float(values)))
     if isinstance(values, str) and values and chance.random() < 0.3:
@@ -655,7 +656,7 @@ def main() -> None:
         for name in pdnas.cli.COMMANDS:
             __import__(f"pdnas.cli.{name}")
     torch.set_num_threads(1)
-    memory = Path("/dev/shm")
+    memory = Path("/dev/shm")  # noqa: S108
     folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
     (folder / "work").mkdir()
     kept = (asked.kept / asked.reader).resolve()

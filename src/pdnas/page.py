@@ -13,9 +13,15 @@ HEAD = 100_000
 """Bytes of a page among which its title ends."""
 
 
-def write_page(runs: Sequence[Path], output: Path) -> Path:
-    """Write the page of some runs with the commands that belong to them."""
-    return write_report(runs, output, {run: commands_of(run) for run in runs})
+def write_page(runs: Sequence[Path], output: Path, *, watched: bool = False) -> Path:
+    """Write the page of some runs with the commands that belong to them.
+
+    Args:
+        runs: Run directories.
+        output: The file.
+        watched: Whether it is written again when the run has gone on.
+    """
+    return write_report(runs, output, {run: commands_of(run) for run in runs}, watched=watched)
 
 
 def is_page(path: Path) -> bool:

@@ -95,9 +95,9 @@ def test_the_page_can_be_put_elsewhere_without_a_word(pdnas: Pdnas, trained: Pat
         (["run", "--interval", "0"], "--interval is 0.0; give 0.1"),
         (["run", "-o", "missing/page.html"], "There is no folder 'missing' for the output"),
         (["run", "-o", "mine.html"], "'mine.html' exists already"),
-        (["run", "-o", "tiny.npz"], "'tiny.npz' belongs to the data"),
-        (["run", "-o", "run/result.json"], "'run/result.json' belongs to a run"),
-        (["run", "-o", "/dev/full"], "'/dev/full' is a device"),
+        (["run", "-o", "tiny.npz"], "a page ends in .html or .htm; name it so"),
+        (["run", "-o", "/dev/null"], "a page ends in .html or .htm"),
+        (["run", "other", "-o", "page"], "a page ends in .html or .htm"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -159,6 +159,67 @@ def test_watching_can_be_stopped(
 
     assert done.returncode == 130
     assert (trained / "report.html").is_file()
+
+
+def test_a_page_that_is_no_longer_watched_does_not_load_itself_again(
+    pdnas: Pdnas, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, seen = trained / "report.html", []
+
+    def stop(_: float) -> None:
+        seen.append('http-equiv="refresh"' in page.read_text())
+        raise KeyboardInterrupt
+
+    (trained / RESULT).unlink()
+    monkeypatch.setattr("pdnas.cli.report.time.sleep", stop)
+    pdnas("report", trained, "--watch")
+
+    assert seen == [True]
+    assert 'http-equiv="refresh"' not in page.read_text()
+
+
+def test_a_run_that_was_stopped_says_how_it_goes_on(pdnas: Pdnas, trained: Path) -> None:
+    (trained / RESULT).unlink()
+
+    assert pdnas("report", trained).returncode == 0
+
+    page = (trained / "report.html").read_text()
+    assert "This run was stopped; go on with: pdnas resume run" in page
+    assert "<code>pdnas resume run</code>" in page
+    assert "pdnas predict" not in page
+    assert "The run goes on" not in page
+    assert 'http-equiv="refresh"' not in page
+
+
+def test_a_run_at_work_is_said_to_go_on(pdnas: Pdnas, trained: Path) -> None:
+    (trained / RESULT).unlink()
+
+    with RunDirectory.open(trained).alone():
+        pdnas("report", trained)
+
+    page = (trained / "report.html").read_text()
+    assert "The run goes on." in page
+    assert "was stopped" not in page
+
+
+def test_watching_says_once_that_nobody_works_on_the_run_and_waits(
+    pdnas: Pdnas, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, naps = (trained / RESULT).read_bytes(), []
+
+    def nap(_: float) -> None:
+        naps.append(1)
+        if len(naps) == 3:
+            (trained / RESULT).write_bytes(result)
+
+    (trained / RESULT).unlink()
+    monkeypatch.setattr("pdnas.cli.report.time.sleep", nap)
+
+    done = pdnas("report", trained, "--watch")
+
+    assert done.returncode == 0
+    assert len(naps) == 3
+    assert done.stderr.count("Nobody works on 'run'; go on with: pdnas resume run\n") == 1
 
 
 def test_a_run_without_epochs_has_nothing_to_tell_yet(trained: Path) -> None:

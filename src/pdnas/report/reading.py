@@ -1,9 +1,11 @@
 """A run directory as reports see it: whatever of it is there, finished or not."""
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from filelock import FileLock, Timeout
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -22,6 +24,7 @@ from pdnas.ops import SLOTS
 from pdnas.runs import (
     ENVIRONMENT,
     HISTORY,
+    LOCK,
     PIPELINE,
     PREDICTIONS,
     RESULT,
@@ -147,6 +150,7 @@ class Run:
         result: What came out; none: the run is not finished.
         progress: How far an unfinished search has come.
         predictions: What the network that is kept says of every node; none in older runs.
+        at_work: Whether a process works on it.
     """
 
     path: Path
@@ -158,6 +162,7 @@ class Run:
     result: Result | None = None
     progress: Progress | None = None
     predictions: Predictions | None = None
+    at_work: bool = False
 
     @property
     def name(self) -> str:
@@ -169,6 +174,20 @@ class Run:
         """What the task is called: of a path its last part, which says enough."""
         name = str(self.result.task if self.result else self.settings.get("task_name", "a task"))
         return name if name.startswith("pyg:") else Path(name).name
+
+    @property
+    def validation(self) -> str:
+        """What validation is called: with its metric, as far as the run says which that is."""
+        asked = (self.settings.get("task") or {}).get("metric")
+        metric = self.result.metric if self.result else asked
+        return f"validation {metric}" if metric else "validation"
+
+    @property
+    def way_on(self) -> str:
+        """How a run that was stopped goes on, as the end of a sentence."""
+        if self.settings.get("task", {}) is None:
+            return "repeat the call in Python with the same data, settings and run_dir"
+        return f"go on with: pdnas resume {shlex.quote(str(self.path))}"
 
     @property
     def space(self) -> SearchSpace | None:
@@ -215,9 +234,24 @@ def read_run(path: str | Path) -> Run:
         result=result,
         progress=progress,
         predictions=folder.read_predictions(result) if result is not None and kept else None,
+        at_work=is_at_work(path),
     )
     _check_search(run)
     return run
+
+
+def is_at_work(path: str | Path) -> bool:
+    """Whether a process works on a run: whoever does holds its lock, and lets go when it dies."""
+    lock = Path(path) / LOCK
+    if not lock.is_file():
+        return False
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # what one may only read cannot be tried
+        return False
 
 
 def read_history(path: Path) -> tuple[Line, ...]:
