@@ -462,7 +462,7 @@ def test_a_finished_tuning_still_says_how_long_it_took(pdnas: Pdnas, tuned: Path
 def test_json_and_quiet_mean_the_same_as_in_tune(pdnas: Pdnas, tuned: Path) -> None:
     done = pdnas("resume", tuned, "--json", "--quiet")
     said = json.loads(done.stdout)
-    assert said.pop("run") == "tuned"
+    assert (said.pop("run"), said.pop("report")) == ("tuned", "tuned/report.html")
     assert said == json.loads((tuned / "result.json").read_text())
     assert pdnas("resume", tuned, "--quiet").stdout == ""
 
