@@ -10,7 +10,6 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 import torch
-from scipy.stats import spearmanr
 from torch import Tensor
 
 from pdnas.architecture import Architecture
@@ -998,4 +997,6 @@ def _rank_correlation(trials: Sequence[Trial]) -> float | None:
     shared, trained = [pair[0] for pair in rated], [pair[1] for pair in rated]
     if len(rated) < 5 or len(set(shared)) == 1 or len(set(trained)) == 1:
         return None
+    from scipy.stats import spearmanr  # takes a second to import
+
     return round(float(spearmanr(shared, trained).statistic), DIGITS)

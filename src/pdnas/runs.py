@@ -27,7 +27,7 @@ from pydantic import (
 )
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
-from scipy import stats
+from scipy.special import stdtrit
 from torch import Tensor
 
 from pdnas import __version__
@@ -146,7 +146,7 @@ class Difference(Record):
 def half_width(sample: Sequence[float]) -> float:
     """Half the width of the 95 % confidence interval of a mean, Student's t."""
     error = statistics.stdev(sample) / math.sqrt(len(sample))
-    return float(stats.t.ppf(0.975, len(sample) - 1)) * error
+    return float(stdtrit(len(sample) - 1, 0.975)) * error
 
 
 class SplitRecord(Record):
