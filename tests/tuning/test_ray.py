@@ -128,34 +128,44 @@ def test_a_node_that_is_removed_loses_no_trial(
         assert executor.room == 3
         rows = study(executor, deeds, tmp_path / "study.journal")
         remover.join()
-        assert executor.room == 2
     assert [row.state for row in rows] == ["done"] * 4
     assert sorted(work.times for work in deeds) == [1, 1, 1, 2]
 
 
 @pytest.mark.ray
 def test_nodes_that_come_are_used(
-    cluster: "Cluster", open_ray: Open, deed: Callable[..., Deed], tmp_path: Path
+    cluster: "Cluster",
+    open_ray: Open,
+    deed: Callable[..., Deed],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Three trials that wait for each other, of which two had a CPU at first."""
     deeds = [deed("hold", number) for number in range(3)]
     added: list[Any] = []
 
-    def add() -> None:
-        deeds[0].wait()
-        added.append(add_node(cluster, num_cpus=1))
+    def let_go() -> None:
         for work in deeds:
             work.wait()
         (tmp_path / "go").touch()
 
-    adder = threading.Thread(target=add)
-    adder.start()
-    try:
-        with open_ray() as executor:
-            assert executor.room == 2
+    waiter = threading.Thread(target=let_go)
+    with open_ray() as executor:
+        assert executor.room == 2
+        start = executor.start
+
+        def start_and_add(number: int, work: Deed) -> None:
+            start(number, work)
+            if executor.room == 2 and number == 1:
+                added.append(add_node(cluster, num_cpus=1))
+
+        monkeypatch.setattr(executor, "start", start_and_add)
+        waiter.start()
+        try:
             rows = study(executor, deeds, tmp_path / "study.journal")
-    finally:
-        adder.join()
-        cluster.remove_node(added[0])
+        finally:
+            waiter.join()
+            cluster.remove_node(added[0])
     assert [row.state for row in rows] == ["done"] * 3
 
 
