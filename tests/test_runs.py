@@ -160,7 +160,7 @@ def test_by_default_runs_lie_in_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_run_directory_that_exists_is_refused(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "run"
     path.mkdir() if kind == "folder" else path.write_text("mine")
-    why = "exists already; give another --run-dir, or" if kind == "folder" else "is a file; give"
+    why = "exists already; give another --run-dir that" if kind == "folder" else "is a file; give"
     with pytest.raises(RunError, match=f"'.*run' {why}"):
         RunDirectory.create(path, "test")
 

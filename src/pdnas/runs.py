@@ -514,9 +514,11 @@ class RunDirectory:
                 raise RunError(
                     f"The run directory '{folder}' is a file; give another --run-dir."
                 ) from None
+            advice = f", or go on with it: pdnas resume {folder}"
+            if not (folder / SETTINGS).is_file():
+                advice = " that is not there yet; it holds no run"
             raise RunError(
-                f"The run directory '{folder}' exists already; give another --run-dir, or go on "
-                f"with it: pdnas resume {folder}."
+                f"The run directory '{folder}' exists already; give another --run-dir{advice}."
             ) from None
         except OSError as error:
             raise RunError(

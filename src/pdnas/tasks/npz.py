@@ -146,4 +146,11 @@ def _names(arrays: Arrays, name: str, path: Path) -> tuple[str, ...]:
         raise TaskError(
             f"'{name}' in '{path}' must be a list of texts; it is {shown(array.dtype)}."
         )
-    return tuple(str(entry) for entry in array)
+    try:
+        texts = tuple(str(entry) for entry in array)
+        "".join(texts).encode()
+    except ValueError:
+        raise TaskError(
+            f"'{name}' in '{path}' holds what is no text; write it anew as an array of texts."
+        ) from None
+    return texts

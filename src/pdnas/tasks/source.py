@@ -143,6 +143,12 @@ class Source:
             name = next(iter(self.splits), "random")
         if name == "random":
             return random_split(self._labelled, 0 if seed is None else seed, unit=self._unit)
+        if name == "own" and name not in self.splits:
+            raise TaskError(
+                f"'{self.name}' brings no split of its own; give it train_mask, val_mask and "
+                "test_mask, or a table of nodes the column 'split', or use another split: "
+                f"{', '.join([*self.splits, 'random'])}."
+            )
         if name not in self.splits:
             raise unknown("split", name, [*self.splits, "random"])
         train, val, test = self.splits[name]

@@ -22,6 +22,9 @@ from pdnas.errors import RecipeError
 from pdnas.registry import Registry, refusal, unknown
 from pdnas.toml import read_toml
 
+NAME = "name"
+"""Under which the context of a validation says what the recipe is called."""
+
 Batching = Literal["auto", "full", "clusters", "neighbors"]
 
 
@@ -94,13 +97,13 @@ class Recipe(BaseModel):
     def _in_a_sentence(
         cls, values: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
     ) -> Self:
-        """Say what is wrong in words of ours; the context may be what the recipe is called."""
+        """Say what is wrong in words of ours, however a recipe is made."""
+        name = (info.context or {}).get(NAME, "The recipe")
         try:
             return handler(values)
         except ValidationError as error:
-            whose = info.context or "The recipe"
             reason = refusal(error, "field", cls.model_fields)
-            raise RecipeError(f"{whose} is not valid: {reason}") from None
+            raise RecipeError(f"{name} is not valid: {reason}") from None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -210,7 +213,7 @@ class Recipe(BaseModel):
 
 
 def _validated(values: dict[str, Any], name: str) -> Recipe:
-    return Recipe.model_validate(values, context=name)
+    return Recipe.model_validate(values, context={NAME: name})
 
 
 RECIPES: Registry[str, Recipe] = Registry("recipe")
