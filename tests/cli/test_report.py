@@ -48,7 +48,7 @@ def test_a_search_leaves_its_page_and_says_where(pdnas: Pdnas, tiny: Path) -> No
 def test_a_page_that_cannot_be_written_does_not_lose_the_result(
     pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> Path:
+    def full(*_: object, **__: object) -> Path:
         raise RunError("The report 'x' cannot be written (No space left on device); make room.")
 
     monkeypatch.setattr(page, "write_report", full)

@@ -45,6 +45,14 @@ def test_the_network_found_stands_out() -> None:
     assert str(ARCHITECTURES[1]) in found["hovertext"][0]
 
 
+def test_a_network_that_was_not_estimated_is_said_to_be_found() -> None:
+    rated = read_candidates([trial(0, 0.4), trial(1, None)], ARCHITECTURES[1], 8)
+
+    caption = draw_candidates(rated, None).caption
+
+    assert "1 without an estimate, the network found among them, are in the table only" in caption
+
+
 def test_several_trainings_of_the_network_found_are_explained() -> None:
     again = replace_seed(trial(1, 0.6))
     rated = read_candidates([trial(0, 0.4), trial(1, 0.6), again], ARCHITECTURES[1], 8)

@@ -71,9 +71,9 @@ def test_other_data_under_another_name_are_not_paired(searched: Run) -> None:
     [
         (
             (0.9, 0.9, 0.9),
-            "+10.00 (95 % interval +10.00 to +10.00) points, and 3 pairs of trainings tell",
+            "+10.00 (95 % interval +10.00 to +10.00), which can be told from nothing",
         ),
-        ((0.7, 0.9, 0.95), "3 pairs of trainings cannot tell them apart."),
+        ((0.7, 0.9, 0.95), "which cannot be told from nothing with so many pairs of trainings: 3."),
     ],
 )
 def test_the_best_by_validation_is_told_from_the_next(

@@ -109,7 +109,9 @@ def draw_candidates(rated: Sequence[Rated], correlation: float | None) -> Figure
         words += f" The {stars} stars are one network, the one found, trained with other seeds."
     rest = len(rated) - len(told)
     if told and rest:
-        words += f" {rest} without an estimate are in the table only."
+        found = "" if any(one.chosen for one in told) else ", the network found among them,"
+        missing = found if any(one.chosen for one in rated) else ""
+        words += f" {rest} without an estimate{missing} are in the table only."
     x = "validation with shared weights, %" if told else "number"
     return Figure(
         name="candidates",

@@ -77,9 +77,11 @@ def told_apart(runs: Sequence[Run]) -> str:
     ahead = pair(following, best)
     if ahead.val is None:
         return f"{words}; the two cannot be paired: {ahead.reason}."
-    count = f"{ahead.val.pairs} pair{'s' if ahead.val.pairs > 1 else ''} of trainings"
-    tell = "cannot tell them apart" if ahead.val.is_noise else "tell them apart"
-    return f"{words}: {_told(ahead.val)} points, and {count} {tell}."
+    tell = "which cannot be told" if ahead.val.is_noise else "which can be told"
+    return (
+        f"{words}: the two differ by {_told(ahead.val)}, {tell} from nothing with so many pairs of "
+        f"trainings: {ahead.val.pairs}."
+    )
 
 
 def comparable(runs: Sequence[Run]) -> list[list[Run]]:

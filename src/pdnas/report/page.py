@@ -312,7 +312,7 @@ def _tile(run: Run) -> tuple[str, str, str]:
     if run.result is None:
         return run.name, "-", f"{run.task_name}: {'goes on' if run.at_work else 'was stopped'}"
     about = f"{run.validation}, %, on {run.task_name}; test {run.result.test}"
-    return run.name, str(run.result.val), about
+    return run.name, percent(run.result.val.mean), about
 
 
 def _together(runs: Sequence[Run], place: int) -> Figure | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pdnas.errors import RunError
 from pdnas.picture import BLUE, VERMILION
-from pdnas.report.parts import Figure, Table, layout, literal, percent
+from pdnas.report.parts import FEW, Figure, Table, layout, literal, percent
 from pdnas.report.reading import Run
 from pdnas.runs import JOURNAL, Result
 
@@ -157,7 +157,10 @@ def draw_tried(what: str, trials: Sequence[Tried]) -> Figure:
         name=f"tried-{what}",
         title=f"Trials of {what}",
         caption=words,
-        plot={"data": plots, "layout": layout("trial", "mean validation, %")},
+        plot={
+            "data": plots,
+            "layout": layout("trial", "mean validation, %", xaxis=_whole(len(trials))),
+        },
     )
 
 
@@ -177,6 +180,11 @@ def tried_table(what: str, trials: Sequence[Tried]) -> Table:
             for one in trials
         ),
     )
+
+
+def _whole(count: int) -> dict[str, Any]:
+    """An axis of numbers of trials: none of them is between two others."""
+    return {"title": {"text": "trial"}, **({"dtick": 1} if count <= FEW else {"tickformat": "d"})}
 
 
 def _percent(one: Tried) -> float:

@@ -37,7 +37,7 @@ def read_verdict(run: Run) -> Verdict:
         return _unfinished(run)
     result = run.result
     seconds, on_what = spent(result)
-    runs = len(result.test.values)
+    runs, digits = len(result.test.values), 0 if seconds >= 10 else 1
     sure = f" ({_range(result.test, over(result))})" if result.test.interval else ""
     noted = f" ({result.note})" if result.note else ""
     what = f"The {run.settings.get('name', 'network')} network"
@@ -47,7 +47,8 @@ def read_verdict(run: Run) -> Verdict:
     sentence = (
         f"{what}{where} reaches {result.metric} {percent(result.test.mean)} % on test"
         f"{sure}, over {trainings(runs)}, with "
-        f"{result.parameters:,} parameters, after {seconds:.0f} s of {on_what}. {against(result)}"
+        f"{result.parameters:,} parameters, after {seconds:.{digits}f} s of {on_what}. "
+        f"{against(result)}"
     )
     return Verdict(
         title=f"{run.task_name}: {result.strategy or run.settings.get('name', 'training')}",
@@ -198,12 +199,13 @@ def _beside(result: Result) -> Table | None:
     own = ("found", result.val, result.test, result.parameters, result.train_seconds)
     rows = [own, *(_row_of(control) for control in controls)]
     return Table(
-        f"The network found beside the controls, {result.metric} in %, mean ± standard deviation",
+        f"The network found beside the controls, {result.metric} in %, mean ± standard deviation, "
+        f"intervals {over(result)}",
         (
             "network",
             "validation",
             "test",
-            f"95 % interval of test, {over(result)}",
+            "95 % interval of test",
             "trainings",
             "parameters",
             "seconds",
