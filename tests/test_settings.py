@@ -1,7 +1,9 @@
 """What was asked of a run, and whether it can be read again."""
 
+import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ import torch
 from pdnas.errors import PdnasError, RunError
 from pdnas.job import Job
 from pdnas.runs import ENVIRONMENT, SETTINGS, RunDirectory
-from pdnas.settings import DeviceFlags, SearchSettings, TaskFlags, new_run
+from pdnas.settings import DeviceFlags, SearchSettings, TaskFlags, WorkerFlags, new_run
 
 
 @pytest.mark.parametrize(
@@ -74,3 +76,44 @@ def test_data_in_memory_cannot_be_read_again(settings: SearchSettings) -> None:
     assert (again.task, again.split_seeds) == (None, ())
     with pytest.raises(RunError, match="'run' is on data that were in memory"):
         again.load_task(RunDirectory(Path("run")))
+
+
+@pytest.mark.parametrize(
+    ("given", "device", "reason"),
+    [
+        ({"workers": 0}, "auto", "The number of workers is 0; give 1 to 1024"),
+        ({"trial_timeout": 0.0}, "auto", "--trial-timeout is 0; give more than 0 seconds"),
+        ({"trial_timeout": math.inf}, "auto", "--trial-timeout is inf"),
+        ({"trial_timeout": math.nan}, "auto", "--trial-timeout is nan"),
+        ({"ray_address": "auto"}, "auto", "--ray-address is for trials on Ray; leave it out"),
+        ({"gpus_per_trial": 0.5}, "auto", "--gpus-per-trial is for trials on Ray; leave it out"),
+        ({"executor": "ray", "gpus_per_trial": 0.0}, "auto", "--gpus-per-trial is 0; give a part"),
+        ({"executor": "ray", "gpus_per_trial": 1.5}, "auto", "or a whole number of them"),
+        ({"executor": "ray", "gpus_per_trial": math.nan}, "auto", "--gpus-per-trial is nan"),
+        ({"executor": "ray", "gpus_per_trial": 0.5}, "cpu", "--device is cpu, but --gpus-per-tri"),
+        ({"executor": "ray"}, "cuda:0", "--device is cuda:0, but trials on Ray compute on GPUs"),
+    ],
+)
+def test_who_does_trials_is_refused_where_it_makes_no_sense(
+    given: dict[str, Any], device: str, reason: str
+) -> None:
+    with pytest.raises(PdnasError, match=re.escape(reason)):
+        WorkerFlags(**given).check(device)
+
+
+def test_trials_compute_where_their_place_says() -> None:
+    assert WorkerFlags().device("cpu") == "cpu"
+    assert WorkerFlags(executor="ray").device("auto") == "cpu"
+    assert WorkerFlags(executor="ray", gpus_per_trial=0.5).device("auto") == "cuda"
+
+
+def test_trials_share_the_memory_of_a_device() -> None:
+    assert WorkerFlags().sharers == 1
+    assert WorkerFlags(workers=3).sharers == 3
+    assert WorkerFlags(executor="ray", workers=40, gpus_per_trial=0.1).sharers == 10
+    assert WorkerFlags(executor="ray", gpus_per_trial=2).sharers == 1
+
+
+def test_a_number_of_workers_means_processes_of_this_machine() -> None:
+    assert WorkerFlags.of(3) == WorkerFlags(workers=3)
+    assert WorkerFlags.of(WorkerFlags(executor="ray")) == WorkerFlags(executor="ray")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from pdnas.cli.report import write_page
+from pdnas.page import write_page
 
 SIZES = {"report": (1400, 1000), "report-phone": (390, 844)}
 

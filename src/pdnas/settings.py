@@ -1,5 +1,6 @@
 """What was asked of a run: its ``settings.json``, from which ``pdnas resume`` goes on."""
 
+import math
 import os
 import re
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 import tyro
 
-from pdnas.errors import PdnasError, RunError
+from pdnas.errors import PdnasError, RunError, shown
 from pdnas.job import Job
 from pdnas.models import AnyDesign
 from pdnas.runs import ENVIRONMENT, SETTINGS, Record, RunDirectory, environment
@@ -17,12 +18,16 @@ from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.load import DATA_ROOT
 from pdnas.tasks.source import NAMED
 from pdnas.training import Recipe
+from pdnas.training.device import find_device
 
 
 def by_default(what: str) -> Any:
     """What help says of a flag whose default is found elsewhere."""
     return tyro.conf.arg(help_behavior_hint=f"(default: {what})")
 
+
+MOST_WORKERS = 1024
+"""More workers than anyone has."""
 
 MANY = 10_000
 """More seeds, or splits, than anyone means to ask for."""
@@ -117,6 +122,93 @@ class DeviceFlags:
         torch.set_num_threads(self.threads)
 
 
+def check_workers(workers: int) -> None:
+    """Refuse a number of workers that nobody has."""
+    if not 1 <= workers <= MOST_WORKERS:
+        raise PdnasError(f"The number of workers is {workers}; give 1 to {MOST_WORKERS}.")
+
+
+@dataclass(frozen=True)
+class WorkerFlags:
+    """Who does trials."""
+
+    workers: Annotated[int | None, by_default("1; on Ray, as many as it has room for")] = None
+    """trials side by side, each in its own process with --threads threads; a GPU is shared"""
+    executor: Literal["local", "ray"] = "local"
+    """local: processes of this machine; ray: tasks on a Ray cluster"""
+    ray_address: Annotated[str | None, by_default("auto")] = None
+    """auto (the cluster of this machine), host:port, ray://host:port, or local for a cluster of
+    this machine that lasts as long as the command"""
+    gpus_per_trial: Annotated[float | None, by_default("none; trials compute on CPUs")] = None
+    """GPUs of each trial on Ray, such as 0.1 for ten trials on one"""
+    trial_timeout: Annotated[float | None, by_default("as long as it takes")] = None
+    """seconds after which a trial that has not ended is ended, and counts as failed"""
+
+    @classmethod
+    def of(cls, workers: "int | WorkerFlags") -> "WorkerFlags":
+        """Whoever gives a number means so many processes of this machine."""
+        return cls(workers=workers) if isinstance(workers, int) else workers
+
+    def check(self, device: str = "auto") -> None:
+        """Refuse what makes no sense, alone or together.
+
+        Args:
+            device: What ``--device`` says.
+        """
+        if self.workers is not None:
+            check_workers(self.workers)
+        limit, gpus = self.trial_timeout, self.gpus_per_trial
+        if limit is not None and not 0 < limit < math.inf:
+            raise PdnasError(f"--trial-timeout is {limit:g}; give more than 0 seconds.")
+        if gpus is not None and not (0 < gpus <= 1 or gpus in range(2, MOST_WORKERS)):
+            raise PdnasError(
+                f"--gpus-per-trial is {gpus:g}; give a part of a GPU such as 0.1, or a whole "
+                "number of them."
+            )
+        if self.executor == "local":
+            for name in ("ray_address", "gpus_per_trial"):
+                if getattr(self, name) is not None:
+                    raise PdnasError(
+                        f"--{name.replace('_', '-')} is for trials on Ray; leave it out, or give "
+                        "--executor ray too."
+                    )
+        elif gpus is not None and device == "cpu":
+            raise PdnasError(
+                f"--device is cpu, but --gpus-per-trial gives each trial {gpus:g} GPU(s); leave "
+                "out one of them."
+            )
+        elif gpus is None and device.startswith("cuda"):
+            raise PdnasError(
+                f"--device is {device}, but trials on Ray compute on GPUs only with "
+                "--gpus-per-trial; give that too."
+            )
+
+    def device(self, name: str) -> str:
+        """Where trials compute, where ``--device`` says a name."""
+        if self.executor == "local":
+            return str(find_device(name))
+        return "cuda" if self.gpus_per_trial else "cpu"
+
+    @property
+    def sharers(self) -> int:
+        """How many trials share the memory of a device, as far as it is known."""
+        if self.gpus_per_trial:
+            return max(1, int(1 / self.gpus_per_trial))
+        return self.workers or 1
+
+
+def check_data_root(task: TaskFlags, run: RunDirectory) -> None:
+    """Refuse a run that brings its own data root: PyG's readers trust what they find there."""
+    root = task.data_root
+    if root is not None and (
+        not root.is_absolute() or root.resolve().is_relative_to(run.path.resolve())
+    ):
+        raise RunError(
+            f"The run '{run.path}' names the data root '{shown(root)}', which is a part of it or "
+            "no whole path; files there could run code, so start a new run with --data-root."
+        )
+
+
 class RunSettings(Record):
     """What every run was asked for.
 
@@ -139,6 +231,7 @@ class RunSettings(Record):
                 f"The run '{run.path}' is on data that were in memory and cannot be read again; go "
                 "on with it in Python: repeat the call with the same data, settings and run_dir."
             )
+        check_data_root(self.task, run)
         return self.task.load().named(self.task_name)
 
     @property

@@ -11,6 +11,7 @@ import torch
 
 from pdnas.cli import main
 from pdnas.ops import SparseFeatures
+from pdnas.settings import WorkerFlags
 from pdnas.tasks import GraphTask
 from pdnas.tasks.splits import PARTS
 
@@ -33,6 +34,23 @@ PROMISED = frozenset(
     ]
 )
 """What ``result.json`` holds at least."""
+
+
+WORKERS = [
+    (["--workers", "2"], WorkerFlags(workers=2)),
+    (["--executor", "ray"], WorkerFlags(executor="ray")),
+    (["--executor", "ray", "--ray-address", "a:1"], WorkerFlags(executor="ray", ray_address="a:1")),
+    (
+        ["--executor", "ray", "--gpus-per-trial", "0.1"],
+        WorkerFlags(executor="ray", gpus_per_trial=0.1),
+    ),
+    (["--trial-timeout", "9"], WorkerFlags(trial_timeout=9.0)),
+]
+"""Flags that say who does trials, which several commands have, and what they become."""
+
+WORKER_FLAGS = {words[-2] for words, _ in WORKERS}
+
+every_worker_flag = pytest.mark.parametrize(("words", "workers"), WORKERS, ids=str)
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.cli.conftest import WORKER_FLAGS, every_worker_flag
 from tests.conftest import Here
 
 from pdnas import pipeline
@@ -19,6 +20,7 @@ from pdnas.compare.work import Attempt
 from pdnas.errors import RunError
 from pdnas.job import Job
 from pdnas.runs import Scores
+from pdnas.settings import WorkerFlags
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask, load_task
 from pdnas.training import RECIPES, Recipe
@@ -50,7 +52,7 @@ FLAGS = {
     "--budget-trials",
     "--seed",
     "--seeds",
-    "--workers",
+    *WORKER_FLAGS,
     "--device",
     "--threads",
     "--output",
@@ -156,7 +158,7 @@ def test_without_flags_it_is_the_default_comparison(
     (given,) = asked
     assert given["comparison"] == Comparison()
     assert given["folder"] == Path("runs/compare-tiny")
-    assert (given["workers"], given["threads"], given["device"]) == (1, 1, "auto")
+    assert (given["workers"], given["threads"], given["device"]) == (WorkerFlags(), 1, "auto")
     assert given["asked"]["task"] == str(tiny.resolve())
 
 
@@ -215,7 +217,6 @@ def test_a_recipe_may_be_a_file(pdnas: Pdnas, tiny: Path, asked: list[Asked]) ->
         (["-o", "mine"], {"folder": Path("mine")}),
         (["--device", "cpu"], {"device": "cpu"}),
         (["--threads", "2"], {"threads": 2}),
-        (["--workers", "2"], {"workers": 2}),
         (["--split", "random", "--split-seeds", "3"], {"split": ("random", 3)}),
         (["--metric", "macro-f1"], {"metric": "macro-f1"}),
         (["--quiet"], {"watched": False}),
@@ -227,6 +228,14 @@ def test_flags_reach_whoever_compares(
 ) -> None:
     assert pdnas("compare", tiny, *flags).returncode == 0
     assert {name: asked[0][name] for name in expected} == expected
+
+
+@every_worker_flag
+def test_flags_say_who_does_the_attempts(
+    pdnas: Pdnas, tiny: Path, asked: list[Asked], words: list[str], workers: WorkerFlags
+) -> None:
+    assert pdnas("compare", tiny, *words).returncode == 0
+    assert asked[0]["workers"] == workers
 
 
 @pytest.mark.parametrize("flag", TASK_FLAGS)
@@ -355,7 +364,7 @@ def test_a_part_that_failed_is_one_sentence(
 def test_from_end_to_end_stopped_and_gone_on_with(
     pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "LocalExecutor", Here)
+    monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
     monkeypatch.setattr(pipeline, "TIMED", 1)
     given = ["compare", tiny, *LEAN, "--baselines", "gcn", "--device", "cpu", "-o", "mine"]
 

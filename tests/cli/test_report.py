@@ -10,6 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from pdnas import page
 from pdnas.cli import report
 from pdnas.errors import RunError
 from pdnas.report import read_run
@@ -50,7 +51,7 @@ def test_a_page_that_cannot_be_written_does_not_lose_the_result(
     def full(*_: object, **__: object) -> Path:
         raise RunError("The report 'x' cannot be written (No space left on device); make room.")
 
-    monkeypatch.setattr(report, "write_report", full)
+    monkeypatch.setattr(page, "write_report", full)
 
     done = pdnas("train", "gcn", tiny, "--epochs", "3", "--run-dir", "run", "--json", "--quiet")
 
@@ -92,20 +93,30 @@ def test_the_page_can_be_put_elsewhere_without_a_word(pdnas: Pdnas, trained: Pat
         (["run", "run"], "is given twice"),
         (["run", "other", "--watch"], "--watch follows one run"),
         (["run", "--interval", "0"], "--interval is 0.0; give 0.1"),
-        (["run", "-o", "missing/page.html"], "cannot be written"),
-        (["run", "-o", "edges.csv"], "a page ends in .html or .htm; name it so"),
+        (["run", "-o", "missing/page.html"], "There is no folder 'missing' for the output"),
+        (["run", "-o", "mine.html"], "'mine.html' exists already"),
+        (["run", "-o", "tiny.npz"], "a page ends in .html or .htm; name it so"),
         (["run", "-o", "/dev/null"], "a page ends in .html or .htm"),
         (["run", "other", "-o", "page"], "a page ends in .html or .htm"),
     ],
 )
 def test_bad_input_is_one_sentence(
-    pdnas: Pdnas, trained: Path, arguments: list[str], expected: str
+    pdnas: Pdnas, tiny: Path, trained: Path, arguments: list[str], expected: str
 ) -> None:
+    Path("mine.html").write_text("<!doctype html><title>mine</title>")
+    Path("tiny.npz").symlink_to(tiny)
     done = pdnas("report", *arguments)
 
     assert done.returncode == 2
+    assert Path("mine.html").read_text() == "<!doctype html><title>mine</title>"
     assert expected in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_an_earlier_page_is_renewed(pdnas: Pdnas, trained: Path) -> None:
+    for _ in range(2):
+        assert pdnas("report", trained).returncode == 0
+        assert pdnas("report", trained, "-o", "page.html").returncode == 0
 
 
 def test_watching_ends_with_the_run(pdnas: Pdnas, trained: Path) -> None:

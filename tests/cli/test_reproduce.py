@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from tests.cli.conftest import WORKER_FLAGS, every_worker_flag
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.cli import reproduce as command
 from pdnas.errors import RunError
 from pdnas.reproduce.base import Watcher
 from pdnas.reproduce.work import Leg
+from pdnas.settings import WorkerFlags
 from pdnas.training import Recipe
 
 Pdnas = Callable[..., CompletedProcess[str]]
@@ -25,7 +27,7 @@ FLAGS = {
     "--only",
     "--searches",
     "--seeds",
-    "--workers",
+    *WORKER_FLAGS,
     "--device",
     "--threads",
     "--data-root",
@@ -93,7 +95,7 @@ def test_without_flags_it_is_the_whole_table(pdnas: Pdnas, asked: list[Asked]) -
             "name": "search-time",
             "folder": Path("runs/reproduce-search-time"),
             "quick": False,
-            "workers": 1,
+            "workers": WorkerFlags(),
             "threads": 1,
             "device": "auto",
             "data_root": None,
@@ -111,7 +113,6 @@ def test_without_flags_it_is_the_whole_table(pdnas: Pdnas, asked: list[Asked]) -
         (["--only", "pubmed", "cora"], {"only": ("pubmed", "cora")}),
         (["--searches", "5"], {"searches": 5}),
         (["--seeds", "4"], {"seeds": 4}),
-        (["--workers", "4"], {"workers": 4}),
         (["--device", "cpu"], {"device": "cpu"}),
         (["--threads", "2"], {"threads": 2}),
         (["--data-root", "there"], {"data_root": Path("there")}),
@@ -128,6 +129,14 @@ def test_flags_reach_the_table(
     plain = {**asked.pop(), "folder": Path("runs/reproduce-search-time")}
     assert pdnas("reproduce", "search-time", *flags).returncode == 0
     assert asked == [{**plain, **expected}]
+
+
+@every_worker_flag
+def test_flags_say_who_does_the_work(
+    pdnas: Pdnas, asked: list[Asked], words: list[str], workers: WorkerFlags
+) -> None:
+    assert pdnas("reproduce", "search-time", *words).returncode == 0
+    assert asked[0]["workers"] == workers
 
 
 def test_threads_are_set(pdnas: Pdnas, asked: list[Asked]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.cli.conftest import WORKER_FLAGS, every_worker_flag
 from tests.conftest import Here
 
 from pdnas import pipeline
@@ -25,12 +26,14 @@ from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import JOURNAL, LOCK, SETTINGS, RunDirectory, load_run
 from pdnas.search.pdnas import PRESETS, PdnasSearch
+from pdnas.settings import WorkerFlags
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
 from pdnas.training import RECIPES, Recipe, memory
 from pdnas.tuning import Tuning, local
 from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import RecipeStudy, Row
 from pdnas.tuning.work import TrainingWork
 
@@ -78,6 +81,8 @@ JOB_FLAGS: dict[str, tuple[list[str], Any]] = {
 }
 """Flags that are fields of the searches, and what they become."""
 
+NOWHERE = "postgresql://me:secret@127.0.0.1:1/db"
+
 OTHER_FLAGS = {
     "--architecture",
     "--space",
@@ -87,7 +92,10 @@ OTHER_FLAGS = {
     "--fields",
     "--recipe",
     "--epochs",
-    "--workers",
+    *WORKER_FLAGS,
+    "--storage",
+    "--study",
+    "--grace",
     "--split",
     "--split-seeds",
     "--metric",
@@ -106,7 +114,7 @@ OTHER_FLAGS = {
 @pytest.fixture
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "TIMED", 1)
-    monkeypatch.setattr(sys.modules[Tuning.__module__], "LocalExecutor", Here)
+    monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
 
 
 @pytest.fixture
@@ -146,7 +154,7 @@ def rows(run: str = "run") -> list[Row]:
         fields=settings.tuning.fields,
         trials=settings.tuning.trials,
         seeds=settings.tuning.trial_seeds,
-        journal=Path(run) / JOURNAL,
+        storage=JournalFile(Path(run) / JOURNAL),
     ).rows()
 
 
@@ -169,7 +177,7 @@ def test_without_an_argument_it_is_citeseer_and_the_defaults(
         PRESETS["default"],
     )
     assert (tuning.search.blocks, tuning.search.hidden) == ((2,), (32,))
-    assert (settings.workers, settings.device.device) == (1, "auto")
+    assert (settings.workers, settings.device.device) == (WorkerFlags(), "auto")
 
 
 @pytest.mark.parametrize("flag", RECIPE_FLAGS)
@@ -226,7 +234,9 @@ def test_architecture_brings_its_hidden_size_and_its_recipe(
 @pytest.mark.usefixtures("_here")
 def test_a_network_that_is_not_made_of_blocks_is_tuned_too(pdnas: Program, tiny: Path) -> None:
     given = ["--architecture", "appnp", *LEAN, "--trials", "2"]
-    assert pdnas("tune", tiny, *given, "--run-dir", "run").returncode == 0
+    done = pdnas("tune", tiny, *given, "--run-dir", "run")
+    assert "run: run\nreport: run/report.html\n" in done.stdout
+    assert "pdnas report run" in Path("run/report.html").read_text()
     assert load_run("run").architecture == BASELINES["appnp"].design
     assert pdnas("train", "run", tiny, "--run-dir", "again", "--quiet").returncode == 0
     assert load_run("again").recipe == load_run("run").recipe
@@ -261,11 +271,27 @@ def test_split_metric_and_device_are_recorded(
     asked: Callable[..., TuneSettings], tiny: Path
 ) -> None:
     split = ["--split", "random", "--split-seeds", "4", "--metric", "macro-f1"]
-    settings = asked(tiny, *split, "--device", "cpu", "--threads", "2", "--workers", "3")
+    settings = asked(tiny, *split, "--device", "cpu", "--threads", "2")
     task = settings.task.load()
     assert task.split.sha256 == load_task(tiny, split="random", split_seed=4).split.sha256
     assert task.metric == "macro-f1"
-    assert (settings.device.device, settings.device.threads, settings.workers) == ("cpu", 2, 3)
+    assert (settings.device.device, settings.device.threads) == ("cpu", 2)
+
+
+@every_worker_flag
+def test_flags_say_who_does_the_trials(
+    asked: Callable[..., TuneSettings], tiny: Path, words: list[str], workers: WorkerFlags
+) -> None:
+    settings = asked(tiny, *words)
+    assert settings.workers == workers
+    assert TuneSettings.model_validate_json(settings.model_dump_json()) == settings
+
+
+def test_a_number_of_workers_is_read_as_early_versions_recorded_it(
+    asked: Callable[..., TuneSettings], tiny: Path
+) -> None:
+    recorded = {**asked(tiny).model_dump(mode="json"), "workers": 3}
+    assert TuneSettings.model_validate_json(json.dumps(recorded)).workers == WorkerFlags(workers=3)
 
 
 @pytest.mark.parametrize("flag", ["--normalize", "--undirected"])
@@ -317,6 +343,7 @@ def test_a_tuning_ends_with_a_table_and_the_recipe(pdnas: Program, tiny: Path) -
         "predictions.safetensors",
         "result.json",
         "checkpoint",
+        "report.html",
     }
 
 
@@ -326,7 +353,7 @@ def test_json_is_one_line_and_quiet_says_nothing(pdnas: Program, tiny: Path) -> 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
     said = json.loads(done.stdout)
-    assert said.pop("run") == "run"
+    assert (said.pop("run"), said.pop("report")) == ("run", "run/report.html")
     assert said == json.loads(Path("run/result.json").read_text())
     done = pdnas("tune", tiny, *GIVEN, "--quiet", "--run-dir", "other")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -535,6 +562,12 @@ def test_workers_and_threads_may_differ_when_it_goes_on(pdnas: Program, tiny: Pa
         (["--split-seeds", "0..3"], "A tuning is on one split"),
         (["--wrokers", "2"], "--wrokers"),
         (["--workers", "0"], "number of workers is 0; give 1 to"),
+        (["--study", "mine"], "--study and --grace are for a study in a database; give its"),
+        (["--grace", "9"], "--study and --grace are for a study in a database; give its"),
+        (["--storage", "mysql://me@host/db"], "--storage is no PostgreSQL URL; write it as"),
+        (["--storage", NOWHERE, "--grace", "0"], "--grace is 0; give 1 to 86400 seconds."),
+        (["--storage", NOWHERE, "--study", ""], "The name of --study is empty; give one"),
+        (["--storage", NOWHERE], "'postgresql://me@127.0.0.1:1/db' cannot be reached (Connection"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -543,6 +576,30 @@ def test_bad_values_are_one_sentence_and_leave_nothing_behind(
 ) -> None:
     assert said in one_sentence(pdnas("tune", tiny, *flags))
     assert list(place.iterdir()) == []
+
+
+def test_without_psycopg_a_database_is_refused(
+    pdnas: Program, tiny: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "pdnas.tuning.postgresql", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    said = one_sentence(pdnas("tune", tiny, "--storage", NOWHERE))
+    assert said.endswith("install it with: pip install 'pdnas[postgresql]'.")
+    assert list(place.iterdir()) == []
+
+
+def test_the_storage_is_recorded_without_its_password(
+    asked: Callable[..., TuneSettings], tiny: Path
+) -> None:
+    flags = ["--storage", NOWHERE, "--device", "cpu"]
+    settings = asked(tiny, *flags, "--study", "mine", "--grace", "9")
+    assert settings.storage is not None
+    assert settings.storage.url == "postgresql://me@127.0.0.1:1/db"
+    assert (settings.storage.study, settings.storage.grace) == ("mine", 9)
+    unnamed = [asked(tiny, *flags, *more).storage for more in ([], ["--trials=3"], ["--lr=0.5"])]
+    names = [storage.study for storage in unnamed if storage is not None]
+    assert names[0] == names[1] != names[2]
+    assert asked(tiny).storage is None
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "9999"])

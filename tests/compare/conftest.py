@@ -8,7 +8,6 @@ from tests.conftest import Here
 
 from pdnas import pipeline
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.compare import base
 from pdnas.compare.work import Attempt
 from pdnas.training import Recipe
 
@@ -18,7 +17,7 @@ MakeAttempt = Callable[..., Attempt]
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Works are done in this process, and little is measured."""
-    monkeypatch.setattr(base, "LocalExecutor", Here)
+    monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
     monkeypatch.setattr(pipeline, "TIMED", 1)
 
 

@@ -83,11 +83,10 @@ def tuned(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Pa
         grid.tell(trial, val)
     study = optuna.create_study(storage=storage, study_name="recipe", direction="maximize")
     study.set_user_attr("interrupted", [1])
-    tries: list[tuple[float, float | None]] = [(0.3, 0.5), (0.2, 0.1), (recipe["lr"], 0.7)]
-    for lr, reached in [*tries, (0.4, None)]:
+    for lr, figure in ((0.3, 0.5), (0.2, 0.1), (recipe["lr"], 0.7), (0.4, None)):
         trial = study.ask()
         trial.set_user_attr("recipe", recipe | {"lr": lr})
-        study.tell(trial, reached, state=None if reached else optuna.trial.TrialState.PRUNED)
+        study.tell(trial, figure, state=None if figure else optuna.trial.TrialState.PRUNED)
     study.enqueue_trial({}, user_attrs={"round": 2})
     trial = study.ask()
     trial.set_user_attr("recipe", recipe)

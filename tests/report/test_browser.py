@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pdnas.cli.report import write_page
+from pdnas.page import write_page
 
 pytestmark = pytest.mark.browser
 

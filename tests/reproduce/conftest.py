@@ -22,7 +22,7 @@ Loads = list[dict[str, Any]]
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Works are done in this process."""
-    monkeypatch.setattr(base, "LocalExecutor", Here)
+    monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
 
 
 @pytest.fixture

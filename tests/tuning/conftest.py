@@ -1,11 +1,106 @@
-"""A network to tune, and a place to do work that is this process."""
+"""A network to tune, places to do work, and work that goes well or ill."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+import torch
 from tests.conftest import Here
 
 from pdnas.architecture import Architecture, BlockSpec
+from pdnas.errors import PdnasError
 from pdnas.tasks import GraphTask
+from pdnas.tuning import local
 from pdnas.tuning.executor import Executor
+from pdnas.tuning.local import LocalExecutor
+from pdnas.tuning.work import Report, Work
+
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
+
+Open = Callable[..., Executor]
+"""Opens an executor, given its timeout and how many pieces at a time."""
+
+RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+"""What clusters of tests are told: they tell nobody, and leave nothing in the home directory."""
+
+NODE: dict[str, Any] = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
+"""What each of their nodes has beside its CPUs."""
+
+
+class Deed(Work):
+    """Does what its name says, and writes down each time that it begins.
+
+    Args:
+        deed: What.
+        diary: The file where it is written down, and by which process.
+    """
+
+    deed: Literal[
+        "end", "throw", "refuse", "ask", "die", "die once", "hang", "gobble", "labor", "hold"
+    ]
+    diary: Path
+
+    def do(self, task: GraphTask, report: Report) -> dict[str, Any]:
+        with self.diary.open("a") as diary:
+            diary.write(f"{os.getpid()}\n")
+        if self.deed == "throw":
+            raise ValueError("It rained.")
+        if self.deed == "refuse":
+            raise PdnasError("It rains.")
+        if self.deed == "gobble":
+            torch.empty(2**60)
+        if self.deed == "hang":
+            time.sleep(1000)
+        if self.deed == "labor":
+            time.sleep(2)
+        while self.deed == "hold" and not self.diary.with_name("go").exists():
+            time.sleep(0.02)
+        asked: list[tuple[int, bool]] = []
+        if self.deed in ("ask", "die", "die once"):
+            for epoch in (1, 2):
+                asked.append((epoch, report(epoch, epoch / 10)))
+                if asked[-1][1]:
+                    break
+        if self.deed == "die" or (self.deed == "die once" and self.times == 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"task": task.name, "asked": asked}
+
+    @property
+    def pids(self) -> list[int]:
+        """Who began it, each time."""
+        return [int(line) for line in self.diary.read_text().split()] if self.times else []
+
+    @property
+    def times(self) -> int:
+        """How often it was begun."""
+        return self.diary.read_text().count("\n") if self.diary.is_file() else 0
+
+    def wait(self, times: int = 1, seconds: float = 60) -> None:
+        """Until it was begun so often."""
+        until = time.monotonic() + seconds
+        while self.times < times:
+            assert time.monotonic() < until, f"{self.deed} was begun {self.times} times"
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def deed(tmp_path: Path) -> Callable[[str], Deed]:
+    """Work of a kind, each with its own diary."""
+
+    def make(kind: str, number: int = 0) -> Deed:
+        diary = tmp_path / f"{kind}-{number}.diary"
+        return Deed.model_validate({"task": "task", "deed": kind, "diary": diary})
+
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +113,87 @@ def architecture() -> Architecture:
 def here(tiny_task: GraphTask) -> Executor:
     """Work on the tiny task, in this process."""
     return Here({tiny_task.name: tiny_task, "task": tiny_task})
+
+
+@pytest.fixture(scope="session")
+def server() -> ForkServerContext:
+    """Processes that begin with everything imported, which takes seconds otherwise."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pdnas.tuning.local"])
+    return context
+
+
+@pytest.fixture
+def open_local(
+    tiny_task: GraphTask, server: ForkServerContext, monkeypatch: pytest.MonkeyPatch
+) -> Open:
+    """Processes for the tiny task."""
+    patched = SimpleNamespace(
+        get_context=lambda _: server, parent_process=multiprocessing.parent_process
+    )
+    monkeypatch.setattr(local, "multiprocessing", patched)
+
+    def open_(**settings: Any) -> Executor:
+        return LocalExecutor({"task": tiny_task}, device="cpu", **{"workers": 2, **settings})
+
+    return open_
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator["Cluster"]:
+    """A Ray cluster of one node with two CPUs, which tests may add others to."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in RAY.items():
+            patch.setenv(name, value)
+        from ray.cluster_utils import Cluster
+
+        config = {"enable_metrics_collection": False}
+        cluster = Cluster()
+        add_node(cluster, num_cpus=2, _system_config=config)
+        yield cluster
+        cluster.shutdown()
+
+
+def add_node(cluster: "Cluster", **about: Any) -> Any:
+    """A node more; Ray gives one half a minute to start, which busy machines do not always make."""
+    for _ in range(3):
+        with contextlib.suppress(Exception):
+            return cluster.add_node(**NODE, **about)
+    return cluster.add_node(**NODE, **about)
+
+
+@pytest.fixture(scope="session")
+def connected(cluster: "Cluster") -> Iterator[None]:
+    """This process belongs to the cluster: whoever works for one test works for the next, too."""
+    import ray
+
+    ray.init(cluster.address, log_to_driver=False, configure_logging=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def open_ray(tiny_task: GraphTask, request: pytest.FixtureRequest) -> Open:
+    """Tasks on the cluster for the tiny task."""
+    request.getfixturevalue("connected")
+    from pdnas.tuning.ray import RayExecutor
+
+    def open_(**settings: Any) -> Executor:
+        return RayExecutor({"task": tiny_task}, **settings)
+
+    return open_
+
+
+def is_over(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "ZX"
+
+
+def wait_until_over(pids: list[int], seconds: float = 15) -> None:
+    until = time.monotonic() + seconds
+    while not all(map(is_over, pids)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert all(map(is_over, pids))

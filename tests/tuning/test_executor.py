@@ -1,5 +1,6 @@
 """All workers are busy as long as there is work, and whatever happens is told to whoever asks."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdnas.job import Job
-from pdnas.tuning.executor import Done, Event, Executor, Failed, Reported
+from pdnas.tuning.executor import TRIES, Began, Done, Event, Executor, Failed, Lost, Reported
 from pdnas.tuning.work import SearchWork, Work
 
 WORK = SearchWork(task="task", job=Job(), run=Path("nowhere"))
@@ -22,26 +23,46 @@ class Scripted(Executor):
         script: What happens to each piece, its end last.
     """
 
-    def __init__(self, workers: int, script: dict[int, list[Event]]) -> None:
-        super().__init__(workers)
+    def __init__(
+        self, workers: int, script: dict[int, list[Event]], timeout: float | None = None
+    ) -> None:
+        super().__init__(timeout)
+        self.workers = workers
         self._script = {number: list(events) for number, events in script.items()}
         self.under_way: list[int] = []
+        self.began: list[int] = []
+        self.patience: list[float | None] = []
         self.most = 0
         self.answers: list[tuple[int, bool]] = []
         self.closed = False
 
+    @property
+    def room(self) -> int:
+        return self.workers
+
     def start(self, number: int, work: Work) -> None:
+        self.began.append(number)
         self.under_way.append(number)
         self.most = max(self.most, len(self.under_way))
 
-    def wait(self) -> Event:
-        event = self._script[self.under_way[-1]].pop(0)
-        if not isinstance(event, Reported):
+    def wait(self, seconds: float | None = None) -> Event | None:
+        self.patience.append(seconds)
+        events = self._script[self.under_way[-1]]
+        if not events:
+            assert seconds is not None, "nothing would ever happen"
+            time.sleep(seconds)
+            return None
+        event = events.pop(0)
+        if not isinstance(event, Reported | Began):
             self.under_way.remove(event.number)
         return event
 
     def answer(self, number: int, stop: bool) -> None:
         self.answers.append((number, stop))
+
+    def end(self, number: int) -> None:
+        self.under_way.remove(number)
+        self.began.append(-number)
 
     def close(self) -> None:
         self.closed = True
@@ -99,6 +120,63 @@ def test_whoever_supplies_may_wait_for_others_to_finish() -> None:
     )
     assert ended == [1, 0, 2]
     assert executor.most == 2
+
+
+def test_what_is_lost_is_begun_again_and_answered_as_before() -> None:
+    lost: list[Event] = [Reported(1, 25, 0.5), Reported(1, 50, 0), Lost(1, "It died.")]
+    again: list[Event] = [Reported(1, 25, 0.5), Reported(1, 50, 0), Done(1, {})]
+    executor = Scripted(1, {1: [*lost, *again]})
+    heard: list[int] = []
+    work = iter([(1, WORK)])
+
+    def reported(event: Reported) -> bool:
+        heard.append(event.epoch)
+        return event.val == 0
+
+    ended: list[Done | Failed] = []
+    executor.drive(lambda: next(work, None), reported=reported, finished=ended.append)
+    assert executor.began == [1, 1]
+    assert heard == [25, 50], "whoever asked for it hears of it once"
+    assert executor.answers == [(1, False), (1, True)] * 2
+    assert ended == [Done(1, {})]
+
+
+def test_what_is_lost_too_often_fails() -> None:
+    executor = Scripted(1, {0: [Lost(0, f"It died, {n}.") for n in range(TRIES)], 1: [Done(1, {})]})
+    reason = f"It died, {TRIES - 1}. It was begun {TRIES} times."
+    assert drive(executor, 2) == [Failed(0, reason), Done(1, {})]
+    assert executor.began == [0] * TRIES + [1]
+
+
+def test_what_takes_too_long_is_ended_and_fails() -> None:
+    executor = Scripted(1, {0: [Began(0)], 1: [Began(1), Done(1, {})]}, timeout=0.05)
+    failed = Failed(0, "It took longer than --trial-timeout 0.05 seconds and was ended.")
+    assert drive(executor, 2) == [failed, Done(1, {})]
+    assert executor.began == [0, -0, 1]
+
+
+def test_time_counts_from_when_work_begins_each_time() -> None:
+    script: list[Event] = [Began(0), Lost(0, "It died."), Began(0), Done(0, {})]
+    executor = Scripted(1, {0: script}, timeout=60.0)
+    assert drive(executor, 1) == [Done(0, {})]
+    first, began, lost, again = executor.patience
+    assert (first, lost) == (None, None), "what waits for its turn has time"
+    assert began is not None
+    assert again is not None
+    assert 59 < again <= 60
+
+
+def test_more_is_asked_for_as_soon_as_there_is_more_room() -> None:
+    class Growing(Scripted):
+        def wait(self, seconds: float | None = None) -> Event | None:
+            if self.workers == 1:
+                self.workers = 3
+                return None
+            return super().wait(seconds)
+
+    executor = Growing(1, {number: [Done(number, {})] for number in range(4)})
+    assert len(drive(executor, 4)) == 4
+    assert executor.most == 3
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt, ValueError])

@@ -10,22 +10,23 @@ from collections.abc import Iterator
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from tests.tuning.conftest import Open, is_over
 
 from pdnas.architecture import Architecture
 from pdnas.errors import DeviceError, PdnasError
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
-from pdnas.tuning import local
-from pdnas.tuning.executor import Done, Event, Failed, Reported
-from pdnas.tuning.local import MOST, LocalExecutor
+from pdnas.tuning.executor import Began, Done, Event, Executor, Failed, Lost, Reported
+from pdnas.tuning.local import LocalExecutor
 from pdnas.tuning.work import TrainingWork
 
 SHORT = Recipe(epochs=3, patience=3)
 LONG = Recipe(epochs=10**7, patience=10**7)
 """More epochs than anyone waits for; the last report is at epoch 400."""
+
+KILLED = "Its process was killed (signal 9), as a system does that runs out of memory."
 
 PARENT = """
 import multiprocessing
@@ -36,8 +37,9 @@ fork = multiprocessing.get_context("fork")
 local.multiprocessing.get_context = lambda _: fork
 executor = local.LocalExecutor({"task": task}, device="cpu")
 executor.start(0, work)
-while (event := executor.wait()).epoch < 400:
-    executor.answer(0, False)
+while not isinstance(event := executor.wait(), Reported) or event.epoch < 400:
+    if isinstance(event, Reported):
+        executor.answer(0, False)
 executor.answer(0, False)
 line.send(multiprocessing.active_children()[0].pid)
 executor.wait()
@@ -45,24 +47,10 @@ executor.wait()
 """Whoever hands out work that reports no more, and tells the process that does it."""
 
 
-@pytest.fixture(scope="session")
-def server() -> ForkServerContext:
-    """Processes that begin with everything imported, which takes seconds otherwise."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pdnas.tuning.local"])
-    return context
-
-
 @pytest.fixture
-def executor(
-    tiny_task: GraphTask, server: ForkServerContext, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[LocalExecutor]:
+def executor(open_local: Open) -> Iterator[Executor]:
     """Two processes for the tiny task."""
-    here = SimpleNamespace(
-        get_context=lambda _: server, parent_process=multiprocessing.parent_process
-    )
-    monkeypatch.setattr(local, "multiprocessing", here)
-    with LocalExecutor({"task": tiny_task}, workers=2, device="cpu") as executor:
+    with open_local() as executor:
         yield executor
 
 
@@ -86,9 +74,17 @@ def die(process: BaseProcess) -> None:
     process.join()
 
 
-def ended(executor: LocalExecutor) -> Event:
+def told(executor: Executor) -> Event:
+    """The next thing that happens to some work after its beginning."""
+    while isinstance(event := executor.wait(), Began):
+        pass
+    assert event is not None
+    return event
+
+
+def ended(executor: Executor) -> Event:
     """The next end of some work; whatever reports goes on."""
-    while isinstance(event := executor.wait(), Reported):
+    while isinstance(event := told(executor), Reported):
         executor.answer(event.number, False)
     return event
 
@@ -112,9 +108,7 @@ def test_work_comes_to_the_same_in_another_process(
     assert timeless(event) == timeless(Done(4, work.do(tiny_task, lambda epoch, val: False)))
 
 
-def test_a_process_is_started_once_and_used_again(
-    executor: LocalExecutor, work: TrainingWork
-) -> None:
+def test_a_process_is_started_once_and_used_again(executor: Executor, work: TrainingWork) -> None:
     before = len(processes())
     for number in range(3):
         executor.start(number, work)
@@ -122,7 +116,7 @@ def test_a_process_is_started_once_and_used_again(
         assert len(processes()) == before + 1
 
 
-def test_several_work_side_by_side(executor: LocalExecutor, work: TrainingWork) -> None:
+def test_several_work_side_by_side(executor: Executor, work: TrainingWork) -> None:
     executor.start(0, lasting(work))
     executor.start(1, work)
     assert len(processes()) == 2
@@ -130,24 +124,22 @@ def test_several_work_side_by_side(executor: LocalExecutor, work: TrainingWork) 
     assert (event.number, type(event)) == (1, Done), "the second does not wait for the first"
 
 
-def test_work_waits_for_the_answer_to_its_report(
-    executor: LocalExecutor, work: TrainingWork
-) -> None:
+def test_work_waits_for_the_answer_to_its_report(executor: Executor, work: TrainingWork) -> None:
     executor.start(0, lasting(work))
     for epoch in (25, 50):
-        event = executor.wait()
+        event = told(executor)
         assert isinstance(event, Reported)
         assert (event.number, event.epoch) == (0, epoch)
         assert 0 <= event.val <= 1
         executor.answer(0, stop=epoch == 50)
-    done = executor.wait()
+    done = told(executor)
     assert isinstance(done, Done)
     assert done.outcome["pruned"]
     assert done.outcome["trainings"][0]["epochs"] == 50
 
 
 def test_work_that_throws_is_told_with_its_reason_and_its_process_goes_on(
-    executor: LocalExecutor, work: TrainingWork
+    executor: Executor, work: TrainingWork
 ) -> None:
     executor.start(0, work.model_copy(update={"recipe": SHORT.changed(lr=1e38)}))
     event = ended(executor)
@@ -160,7 +152,7 @@ def test_work_that_throws_is_told_with_its_reason_and_its_process_goes_on(
 
 
 def test_an_error_that_nobody_foresaw_is_told_with_its_place(
-    executor: LocalExecutor, work: TrainingWork
+    executor: Executor, work: TrainingWork
 ) -> None:
     executor.start(0, work.model_copy(update={"task": "nowhere"}))
     event = ended(executor)
@@ -168,18 +160,16 @@ def test_an_error_that_nobody_foresaw_is_told_with_its_place(
     assert event.reason.startswith("KeyError: 'nowhere' (local.py, line ")
 
 
-def test_a_process_that_dies_at_work_is_replaced(
-    executor: LocalExecutor, work: TrainingWork
-) -> None:
+def test_a_process_that_dies_at_work_is_replaced(executor: Executor, work: TrainingWork) -> None:
     executor.start(0, lasting(work))
-    event = executor.wait()
+    event = told(executor)
     assert isinstance(event, Reported)
     executor.answer(0, False)
     (process,) = processes()
     die(process)
-    while isinstance(event := executor.wait(), Reported):
+    while isinstance(event := told(executor), Reported):
         pass  # what it had said before
-    assert event == Failed(0, "Its process died (signal 9).")
+    assert event == Lost(0, KILLED)
     executor.start(1, work)
     assert isinstance(ended(executor), Done)
     assert process not in processes()
@@ -201,19 +191,19 @@ def test_a_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_process_that_dies_before_the_answer_is_replaced(
-    executor: LocalExecutor, work: TrainingWork
+    executor: Executor, work: TrainingWork
 ) -> None:
     executor.start(0, lasting(work))
-    assert isinstance(executor.wait(), Reported)
+    assert isinstance(told(executor), Reported)
     die(*processes())
     executor.answer(0, False)
-    assert executor.wait() == Failed(0, "Its process died (signal 9).")
+    assert told(executor) == Lost(0, KILLED)
     executor.start(1, work)
     assert isinstance(ended(executor), Done)
 
 
 def test_a_process_that_dies_between_two_pieces_of_work_is_replaced(
-    executor: LocalExecutor, work: TrainingWork
+    executor: Executor, work: TrainingWork
 ) -> None:
     executor.start(0, work)
     assert isinstance(ended(executor), Done)
@@ -222,11 +212,12 @@ def test_a_process_that_dies_between_two_pieces_of_work_is_replaced(
     assert isinstance(ended(executor), Done)
 
 
-def test_nothing_is_left_behind(executor: LocalExecutor, work: TrainingWork) -> None:
+def test_nothing_is_left_behind(executor: Executor, work: TrainingWork) -> None:
+    assert isinstance(executor, LocalExecutor)
     folder = executor._folder
     assert {path.name for path in folder.iterdir()} == {"0.name", "0.task"}
     executor.start(0, lasting(work))
-    assert isinstance(executor.wait(), Reported)
+    assert isinstance(told(executor), Reported)
     (process,) = processes()
     executor.close()
     assert not process.is_alive()
@@ -256,29 +247,19 @@ def test_a_process_does_not_outlive_whoever_hands_out_the_work(
             os.kill(child, signal.SIGKILL)
 
 
-def is_over(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return state in "ZX"
-
-
-def test_ctrl_c_is_for_whoever_hands_out_the_work(
-    executor: LocalExecutor, work: TrainingWork
-) -> None:
+def test_ctrl_c_is_for_whoever_hands_out_the_work(executor: Executor, work: TrainingWork) -> None:
     executor.start(0, lasting(work))
-    assert isinstance(executor.wait(), Reported)
+    assert isinstance(told(executor), Reported)
     (process,) = processes()
     assert process.pid is not None
     os.kill(process.pid, signal.SIGINT)
     executor.answer(0, True)
-    assert isinstance(executor.wait(), Done)
+    assert isinstance(told(executor), Done)
 
 
-@pytest.mark.parametrize("workers", [0, -1, MOST + 1])
+@pytest.mark.parametrize("workers", [0, -1, 1025])
 def test_a_number_of_workers_without_sense_is_refused(tiny_task: GraphTask, workers: int) -> None:
-    with pytest.raises(PdnasError, match=f"number of workers is {workers}; give 1 to {MOST}"):
+    with pytest.raises(PdnasError, match=f"number of workers is {workers}; give 1 to 1024"):
         LocalExecutor({"task": tiny_task}, workers=workers)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from pdnas.cli.display import print_table
-from pdnas.cli.flags import DeviceFlags, FolderFlags, TaskFlags, by_default
+from pdnas.cli.flags import DeviceFlags, FolderFlags, TaskFlags, WorkerFlags, by_default
 from pdnas.cli.pieces import Lines, stopped
 from pdnas.compare.base import BUDGET, PICTURE, TABLE, Comparison, compare
 from pdnas.compare.standing import Verdict
@@ -25,7 +25,6 @@ from pdnas.search.rated import labels
 from pdnas.space import SPACES, find_space
 from pdnas.training import RECIPES, find_recipe
 from pdnas.training.device import find_device
-from pdnas.tuning.local import check_workers
 from pdnas.tuning.pieces import RUNS, PieceWatcher
 
 
@@ -75,8 +74,7 @@ class Command:
     """the first"""
     seeds: int = 3
     """how often every rival is tried, each time with the next seed"""
-    workers: int = 1
-    """rivals side by side, each in its own process with --threads threads; a GPU is shared"""
+    workers: WorkerFlags = WorkerFlags()
     device: DeviceFlags = DeviceFlags()
     output: FolderFlags = FolderFlags()
 
@@ -85,9 +83,9 @@ class Command:
         self.task.check_one_split("A comparison")
         comparison = self._comparison()
         comparison.check()
-        check_workers(self.workers)
+        self.workers.check(self.device.device)
         self.device.apply()
-        find_device(self.device.device)
+        self.workers.device(self.device.device)
         task = self.task.load()
         self._warn_of_crowds()
         name = re.sub(r"[^\w.-]+", "-", f"compare-{Path(task.name).stem}")
@@ -137,10 +135,12 @@ class Command:
 
     def _warn_of_crowds(self) -> None:
         """Say that seconds mean little where more is to run than the machine has cores."""
-        cores, busy = len(os.sched_getaffinity(0)), self.workers * self.device.threads
-        if busy > cores and find_device(self.device.device).type == "cpu":
+        if self.workers.executor != "local":
+            return
+        workers, cores = self.workers.workers or 1, len(os.sched_getaffinity(0))
+        if workers * self.device.threads > cores and find_device(self.device.device).type == "cpu":
             print(
-                f"pdnas: {self.workers} worker(s) with {self.device.threads} thread(s) each share "
+                f"pdnas: {workers} worker(s) with {self.device.threads} thread(s) each share "
                 f"{cores} core(s), but seconds are compared; give fewer --workers to trust them.",
                 file=sys.stderr,
             )

@@ -16,6 +16,7 @@ from pdnas.runs import Record, RunDirectory
 from pdnas.settings import MANY as MANY
 from pdnas.settings import DeviceFlags as DeviceFlags
 from pdnas.settings import TaskFlags as TaskFlags
+from pdnas.settings import WorkerFlags as WorkerFlags
 from pdnas.settings import by_default as by_default
 from pdnas.settings import new_run
 from pdnas.training import Recipe
@@ -117,22 +118,6 @@ def kept(run: RunDirectory) -> Iterator[RunDirectory | None]:
     with ExitStack() as stack:
         by_first(lambda: stack.enter_context(run.alone()))
         yield run if is_first() else None
-
-
-def left_page(run: RunDirectory) -> Path | None:
-    """Leave the page of a run beside its result; of several processes the first does.
-
-    The result is safe already, so what goes wrong with the page is only told.
-    """
-    from pdnas.cli.report import write_page  # it knows all commands, and they know this
-
-    if not is_first():
-        return None
-    try:
-        return write_page([run.path], run.path / "report.html")
-    except PdnasError as error:
-        tell(str(error))
-        return None
 
 
 def where(run: RunDirectory, page: Path | None) -> dict[str, str | None]:

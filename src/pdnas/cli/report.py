@@ -4,16 +4,16 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from pdnas.cli.again import commands_of
 from pdnas.errors import PdnasError
-from pdnas.report import REPORT, Run, is_at_work, read_run, write_report
+from pdnas.output import check_output, data_of
+from pdnas.page import is_page, write_page
+from pdnas.report import REPORT, Run, is_at_work, read_run
 from pdnas.runs import HISTORY, RESULT, RunDirectory
 
 SHORTEST = 0.1
@@ -71,6 +71,7 @@ class Command:
             )
         if output is None:
             output = self.runs[0] / REPORT if len(self.runs) == 1 else Path(REPORT)
+        check_output(output, *map(data_of, self.runs), renews=is_page)
         if self.watch:
             self._follow(self.runs[0], output)
         else:
@@ -138,17 +139,6 @@ def live_line(run: Run) -> str:
         f"{last['train_loss']:.3f} / {last['val_loss']:.3f}  validation {100 * last['val']:.1f} %  "
         f"best {100 * best:.1f} %"
     )
-
-
-def write_page(runs: Sequence[Path], output: Path, *, watched: bool = False) -> Path:
-    """Write the page of some runs with the commands that belong to them.
-
-    Args:
-        runs: Run directories.
-        output: The file.
-        watched: Whether it is written again when the run has gone on.
-    """
-    return write_report(runs, output, {run: commands_of(run) for run in runs}, watched=watched)
 
 
 def _size(path: Path) -> tuple[int, int] | None:

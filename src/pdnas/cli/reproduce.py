@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from pdnas.cli.flags import MANY, DeviceFlags, FolderFlags, by_default
+from pdnas.cli.flags import MANY, DeviceFlags, FolderFlags, WorkerFlags, by_default
 from pdnas.cli.pieces import Lines, stopped
 from pdnas.errors import PdnasError
 from pdnas.notebook import noted
@@ -15,7 +15,6 @@ from pdnas.reproduce import TABLES, reproduce
 from pdnas.reproduce.base import Watcher
 from pdnas.reproduce.work import Leg
 from pdnas.runs import Scores
-from pdnas.tuning.local import check_workers
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,7 @@ class Command:
     """searches of each kind, with seeds from 0"""
     seeds: Annotated[int | None, by_default("as the table has it")] = None
     """final trainings of each network, in the table ppi"""
-    workers: int = 1
-    """processes side by side, each with --threads threads; a GPU is shared"""
+    workers: WorkerFlags = WorkerFlags()
     device: DeviceFlags = DeviceFlags()
     data_root: Annotated[Path | None, by_default("PDNAS_DATA")] = None
     """where data sets are looked for before anything is downloaded"""
@@ -50,7 +48,7 @@ class Command:
             raise PdnasError(f"--searches is {self.searches}; give 1 to {MANY}.")
         if self.seeds is not None and not 1 <= self.seeds <= MANY:
             raise PdnasError(f"--seeds is {self.seeds}; give 1 to {MANY}.")
-        check_workers(self.workers)
+        self.workers.check(self.device.device)
         self.device.apply()
         label = f"reproduce-{self.table}" + "-quick" * self.quick
         folder = self.output.output or Path("runs") / label

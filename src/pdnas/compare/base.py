@@ -10,19 +10,20 @@ from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 from pdnas.compare.picture import draw, picture_of
 from pdnas.compare.standing import Standing, Verdict, grouped, seeds_of
 from pdnas.compare.work import Attempt, BaselineWork, RivalWork, StrategyWork
-from pdnas.errors import SearchError, first_complaint
+from pdnas.errors import RunError, SearchError, shown
 from pdnas.job import MANY, Job, Watcher, make_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import grid, reserve
+from pdnas.registry import refusal
 from pdnas.runs import RESULT, SETTINGS, Record
 from pdnas.search import Strategy
 from pdnas.search.base import read_strategy
 from pdnas.search.rated import labeled, labels
+from pdnas.settings import WorkerFlags
 from pdnas.tasks import AnyTask, GraphTask, find_task
 from pdnas.training import RECIPES, Recipe
-from pdnas.training.device import find_device
-from pdnas.tuning.local import LocalExecutor, check_workers
-from pdnas.tuning.pieces import Pieces, PieceWatcher, difference, open_folder
+from pdnas.tuning.pieces import RUNS, Pieces, PieceWatcher, difference, open_folder
+from pdnas.tuning.place import open_executor
 
 BUDGET = 60.0
 """Seconds that each rival has with each seed, where nothing else is said."""
@@ -145,7 +146,10 @@ class CompareSettings(Record):
         asked: How the task was asked for.
         device: Where it is done.
         threads: CPU threads of each attempt.
-        workers: How many attempts run side by side: seconds depend on it.
+        workers: How many attempts run side by side: seconds depend on it; none: as many as a Ray
+            cluster has room for.
+        executor: Who does them.
+        gpus_per_trial: Of each attempt on Ray, where it has any.
     """
 
     command: Literal["compare"] = "compare"
@@ -156,7 +160,9 @@ class CompareSettings(Record):
     asked: dict[str, Any]
     device: str
     threads: int
-    workers: int
+    workers: int | None
+    executor: Literal["local", "ray"] = "local"
+    gpus_per_trial: float | None = None
 
     def decisive(self) -> dict[str, Any]:
         """What must stay as it is; other rivals and more seeds are welcome, one by one."""
@@ -180,10 +186,9 @@ def make_comparison(**settings: Any) -> Comparison:
     try:
         return Comparison(job=job, **own)
     except ValidationError as error:
-        raise SearchError(
-            f"The comparison cannot be set so: {first_complaint(error)}; known are: "
-            f"{', '.join(Comparison.model_fields)}, shared_recipe, and the fields of a job."
-        ) from None
+        known = [*Comparison.model_fields, "shared_recipe", *Job.model_fields]
+        reason = refusal(error, "setting", known)
+        raise SearchError(f"The comparison cannot be set so: {reason}") from None
 
 
 def compare(
@@ -191,7 +196,7 @@ def compare(
     folder: str | Path,
     comparison: Comparison | None = None,
     *,
-    workers: int = 1,
+    workers: int | WorkerFlags = 1,
     threads: int = 1,
     device: str = "auto",
     watcher: PieceWatcher[Attempt] | None = None,
@@ -207,7 +212,8 @@ def compare(
         task: On what: a task, a PyG ``Data``, or a task's name or path.
         folder: Where everything is written.
         comparison: What to do; by default one of the other settings.
-        workers: How many attempts run side by side, in processes of this machine.
+        workers: How many attempts run side by side, in processes of this machine, or another place
+            for them.
         threads: CPU threads of each.
         device: Where.
         watcher: Told of what is done.
@@ -222,8 +228,9 @@ def compare(
     comparison = make_comparison(**settings) if comparison is None else comparison
     comparison.check()
     task = find_task(task)
-    check_workers(workers)
-    place = str(find_device(device))
+    who = WorkerFlags.of(workers)
+    who.check(device)
+    place = who.device(device)
     for strategy in comparison.strategies:
         grid(comparison.job_of(strategy, comparison.job.seed), task, Watcher())
     now = CompareSettings(
@@ -234,7 +241,9 @@ def compare(
         asked=dict(asked or {}),
         device=place,
         threads=threads,
-        workers=workers,
+        workers=who.workers or (1 if who.executor == "local" else None),
+        executor=who.executor,
+        gpus_per_trial=who.gpus_per_trial,
     )
     folder = Path(folder)
     run = open_folder(folder, now.model_dump(mode="json"), lambda there: _refusal(there, now))
@@ -242,11 +251,17 @@ def compare(
     works = comparison.works()
     with run.alone():
         run.write_json(SETTINGS, now)
-        with LocalExecutor({TASK: task}, workers=workers, device=place, threads=threads) as own:
+        with open_executor({TASK: task}, who, device=place, threads=threads) as own:
             pieces.finish(
                 lambda _: works, own, tasks={TASK}, watcher=watcher or PieceWatcher[Attempt]()
             )
         wanted = {key: attempt for key, attempt in pieces.done.items() if key in works}
+        for key, attempt in wanted.items():
+            if (attempt.rival, attempt.seed) != (works[key].rival, works[key].seed):
+                raise RunError(
+                    f"'{folder / RUNS / key}.json' is damaged: it is of '{shown(attempt.rival)}' "
+                    f"with the seed {attempt.seed}; delete it and run again."
+                )
         verdict = _verdict(task, now, wanted)
         run.write_json(RESULT, verdict)
         (folder / TABLE).write_text(verdict.markdown(), encoding="utf-8")
@@ -301,9 +316,10 @@ def _verdict(task: GraphTask, now: CompareSettings, done: Mapping[str, Attempt])
         budget_trials=job.budget_trials,
         seeds=job.final_seeds,
         workers=now.workers,
+        executor=now.executor,
         threads=now.threads,
         device=now.device,
-        device_name=first[0].environment["device_name"],
+        device_name=str(first[0].environment.get("device_name", "unknown")),
         standings=tuple(
             Standing.of(group, first, "baseline" if rival in comparison.baselines else "strategy")
             for rival, group in attempts.items()

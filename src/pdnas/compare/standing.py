@@ -158,7 +158,8 @@ class Verdict(Record):
         budget_seconds: How long every rival had with every seed.
         budget_trials: Trainings that every strategy had for its choice.
         seeds: Of the attempts.
-        workers: How many attempts ran side by side.
+        workers: How many attempts ran side by side; none: as many as a Ray cluster had room for.
+        executor: Who did them.
         threads: CPU threads of each.
         device: Where.
         device_name: What that is.
@@ -180,7 +181,8 @@ class Verdict(Record):
     budget_seconds: float | None
     budget_trials: int | None
     seeds: tuple[int, ...]
-    workers: int
+    workers: int | None
+    executor: Literal["local", "ray"] = "local"
     threads: int
     device: str
     device_name: str
@@ -229,10 +231,16 @@ class Verdict(Record):
             f"Strategies searched the space {self.space}, {_listed(self.blocks)} blocks, hidden "
             f"size {_listed(self.hidden)}{size}; baselines have their own shape. "
             f"Every rival was trained by {own if self.recipe == 'own' else 'the shared recipe'}. "
-            f"On {self.device} ({self.device_name}), {self.workers} at a time with "
+            f"On {self.device} ({self.device_name}), {self._crowd()} with "
             f"{self.threads} thread(s) each. Validation chose; the test part was read once for "
             "what was chosen. The intervals are over seeds on this split, not over splits."
         )
+
+    def _crowd(self) -> str:
+        """How many attempts ran side by side, and where."""
+        if self.workers is None:
+            return "as many at a time as the Ray cluster had room for"
+        return f"{self.workers} at a time" + " on a Ray cluster" * (self.executor == "ray")
 
     def markdown(self) -> str:
         """The table and its conditions."""

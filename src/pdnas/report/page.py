@@ -223,9 +223,10 @@ def _search_groups(
 
 
 def _about_search(run: Run) -> str:
-    strategy = run.settings["job"]["strategy"]
-    words = f"Strategy {strategy['name']} in the space {run.settings['job']['space']['name']}."
-    if strategy.get("estimator") == "additive":
+    assert run.job is not None
+    strategy = run.job.strategy
+    words = f"Strategy {strategy.name} in the space {run.job.space.name}."
+    if getattr(strategy, "estimator", None) == "additive":
         words += (
             " While the shared weights are trained, networks are tried at random; the "
             "probabilities below are what is learned of the ops meanwhile."

@@ -9,9 +9,10 @@ from pdnas.errors import RunError
 from pdnas.registry import Registry
 from pdnas.reproduce.work import Leg, SearchedWork, TableWork, controls
 from pdnas.runs import Record, Scores
+from pdnas.settings import WorkerFlags
 from pdnas.tasks import GraphTask, load_task
-from pdnas.tuning.local import LocalExecutor
 from pdnas.tuning.pieces import Pieces, PieceWatcher, open_folder
+from pdnas.tuning.place import open_executor
 
 TASKS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 """The citation graphs, and how they are written."""
@@ -108,7 +109,7 @@ def reproduce(
     folder: Path,
     *,
     quick: bool = False,
-    workers: int = 1,
+    workers: int | WorkerFlags = 1,
     threads: int = 1,
     device: str = "auto",
     data_root: str | Path | None = None,
@@ -123,7 +124,7 @@ def reproduce(
         name: Of the table.
         folder: Where everything is written; what is there is not done again.
         quick: A small version of it, for a look.
-        workers: How many processes work side by side.
+        workers: How many processes work side by side, or another place for the work.
         threads: CPU threads of each.
         device: Where.
         data_root: Where the data sets are.
@@ -143,6 +144,8 @@ def reproduce(
     if seeds is not None and table.seeds is None:
         raise RunError(f"The table '{name}' has its own numbers of seeds; leave out --seeds.")
     table.seeds = table.seeds if seeds is None else seeds
+    who = WorkerFlags.of(workers)
+    who.check(device)
     settings = {"command": "reproduce", "table": name, "quick": quick}
     run = open_folder(folder, settings, lambda _: ANOTHER)
     chosen = [task for task in table.tasks if task in only]
@@ -155,7 +158,7 @@ def reproduce(
     pieces, count = Pieces(run, Leg, "table"), 1 if quick else searches
     with (
         run.alone(),
-        LocalExecutor(tasks, workers=workers, device=device, threads=threads) as executor,
+        open_executor(tasks, who, device=device, threads=threads) as executor,
     ):
         pieces.finish(
             lambda done: table.works(done, quick=quick, searches=count),

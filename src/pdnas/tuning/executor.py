@@ -1,12 +1,27 @@
 """Whoever does many pieces of work: the interface that a place to run trials implements."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
 from pdnas.tuning.work import Work
+
+TRIES = 2
+"""How often a piece of work is begun, if whoever does it is lost each time."""
+
+
+@dataclass(frozen=True)
+class Began:
+    """A piece of work has really begun: it waits for nobody any more.
+
+    Args:
+        number: Of the work.
+    """
+
+    number: int
 
 
 @dataclass(frozen=True)
@@ -39,7 +54,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """A piece of work threw, or whoever did it died.
+    """A piece of work threw, or cannot be done.
 
     Args:
         number: Of the work.
@@ -50,30 +65,67 @@ class Failed:
     reason: str
 
 
-Event = Reported | Done | Failed
+@dataclass(frozen=True)
+class Lost:
+    """Whoever did a piece of work is gone: the process died, or its whole machine.
+
+    Args:
+        number: Of the work.
+        reason: What is known of it, in a sentence.
+    """
+
+    number: int
+    reason: str
+
+
+Event = Began | Reported | Done | Failed | Lost
+
+
+@dataclass
+class _UnderWay:
+    """A piece of work, how often it was begun, until when it may take, and what it was told."""
+
+    work: Work
+    tries: int = 1
+    until: float | None = None
+    answers: dict[int, bool] = field(default_factory=dict)
 
 
 class Executor(ABC):
     """A place where work is done, several pieces at a time; to be used as a context.
 
     Args:
-        workers: How many at a time.
+        timeout: Seconds that a piece of work may take from when it really begins; none: any.
     """
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
+    def __init__(self, timeout: float | None = None) -> None:
+        self._timeout = timeout
+
+    @property
+    @abstractmethod
+    def room(self) -> int:
+        """How many pieces of work there is room for now, at least one."""
 
     @abstractmethod
     def start(self, number: int, work: Work) -> None:
-        """Begin a piece of work; there must be a worker without any."""
+        """Begin a piece of work; there must be room for it."""
 
     @abstractmethod
-    def wait(self) -> Event:
-        """The next thing that happens; there must be work under way."""
+    def wait(self, seconds: float | None = None) -> Event | None:
+        """The next thing that happens; there must be work under way.
+
+        Args:
+            seconds: How long to wait at most, if not for ever; then nothing has happened, and
+                neither where there may be more room than before.
+        """
 
     @abstractmethod
     def answer(self, number: int, stop: bool) -> None:
         """Tell a piece of work that reported whether to stop."""
+
+    @abstractmethod
+    def end(self, number: int) -> None:
+        """End a piece of work, whatever it does; nothing more is heard of it."""
 
     @abstractmethod
     def close(self) -> None:
@@ -99,24 +151,65 @@ class Executor(ABC):
     ) -> None:
         """Keep all workers busy until there is no more work.
 
+        What is lost with whoever did it is begun again, :data:`TRIES` times in all; what it
+        reports again is answered as before, and whoever asked for the work hears of it once. What
+        takes too long is ended, and fails.
+
         Args:
-            supply: Asked for the next piece of work and its number whenever a worker is free.
+            supply: Asked for the next piece of work and its number whenever there is room.
             reported: Asked whether work that reports is to stop.
             finished: Told of work that is done, or failed.
         """
-        busy = 0
+        under_way: dict[int, _UnderWay] = {}
         while True:
-            while busy < self.workers:
-                following = supply()
-                if following is None:
-                    break
-                self.start(*following)
-                busy += 1
-            if not busy:
+            while len(under_way) < self.room and (following := supply()) is not None:
+                number, work = following
+                under_way[number] = _UnderWay(work)
+                self.start(number, work)
+            if not under_way:
                 return
-            event = self.wait()
-            if isinstance(event, Reported):
-                self.answer(event.number, reported(event))
-            else:
-                busy -= 1
-                finished(event)
+            match self.wait(_patience(under_way)):
+                case Began(number):
+                    if self._timeout is not None:
+                        under_way[number].until = time.monotonic() + self._timeout
+                case Reported(number, epoch) as event:
+                    answers = under_way[number].answers
+                    if epoch not in answers:
+                        answers[epoch] = reported(event)
+                    self.answer(number, answers[epoch])
+                case Lost(number, reason):
+                    piece = under_way[number]
+                    if piece.tries < TRIES:
+                        piece.tries, piece.until = piece.tries + 1, None
+                        self.start(number, piece.work)
+                    else:
+                        del under_way[number]
+                        finished(Failed(number, f"{reason} It was begun {TRIES} times."))
+                case Done(number) | Failed(number) as event:
+                    del under_way[number]
+                    finished(event)
+            for number in _overdue(under_way):
+                del under_way[number]
+                self.end(number)
+                finished(
+                    Failed(
+                        number,
+                        f"It took longer than --trial-timeout {self._timeout:g} seconds and was "
+                        "ended.",
+                    )
+                )
+
+
+def _patience(under_way: dict[int, _UnderWay]) -> float | None:
+    """Seconds until the first piece of work is overdue; none: none ever is."""
+    ends = [piece.until for piece in under_way.values() if piece.until is not None]
+    return max(0.0, min(ends) - time.monotonic()) if ends else None
+
+
+def _overdue(under_way: dict[int, _UnderWay]) -> list[int]:
+    now = time.monotonic()
+    return [
+        number
+        for number, piece in under_way.items()
+        if piece.until is not None and piece.until <= now
+    ]

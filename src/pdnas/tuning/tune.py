@@ -1,6 +1,7 @@
 """Tune a network for a task: the shape by a grid, then the recipe by TPE, then the final seeds."""
 
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,19 +11,24 @@ from pdnas.errors import PdnasError
 from pdnas.job import MANY, TUNED_COPIES, Job, load_of_job
 from pdnas.models import AnyDesign
 from pdnas.runs import CHECKPOINT, FOLDER, JOURNAL, RECIPE, RESULT, Record, Result, RunDirectory
+from pdnas.settings import WorkerFlags
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, train
 from pdnas.training.device import find_device
 from pdnas.training.memory import load_of, settle
-from pdnas.tuning.executor import Done, Executor, Failed
-from pdnas.tuning.local import LocalExecutor
+from pdnas.tuning.executor import Done, Executor, Failed, Reported
+from pdnas.tuning.place import open_executor
 from pdnas.tuning.ranges import RANGES, check_fields
+from pdnas.tuning.storage import JournalFile, Storage
 from pdnas.tuning.study import GridStudy, RecipeStudy, Study
 from pdnas.tuning.work import SearchOutcome, SearchWork, TrainingOutcome, TrainingWork, Work
 
 CELLS = Path("cells")
 FINAL = FOLDER / "final.json"
 TASK = "task"
+
+PAUSE = 0.5
+"""Seconds between two looks at what other drivers have under way."""
 
 
 class Tuning(Record):
@@ -85,37 +91,43 @@ def tune(
     *,
     run: RunDirectory,
     executor: Executor | None = None,
-    workers: int = 1,
+    storage: Storage | None = None,
+    workers: int | WorkerFlags = 1,
     threads: int = 1,
     device: str | torch.device = "auto",
     watcher: TuningWatcher | None = None,
 ) -> Result:
     """Tune, and train what validation chooses with the final seeds.
 
-    Trials are kept in the run's journal: whatever is finished there is not done again.
+    Trials are kept: whatever is finished is not done again. Where other drivers share the storage,
+    each does a part of the trials, waits for those of the others, and trains what was chosen.
 
     Args:
         task: What the network is for.
         tuning: What to do.
         run: Where everything is written.
-        executor: Where trials run; by default in processes of this machine.
-        workers: How many of them side by side.
+        executor: Where trials run; by default where ``workers`` says.
+        storage: Where they are kept; by default in the run's journal.
+        workers: How many processes of this machine side by side, or another place for trials.
         threads: CPU threads of each.
         device: Where they, and the final trainings, compute.
         watcher: Told of what happens.
     """
     tuning.check()
+    place = WorkerFlags.of(workers)
     device = find_device(str(device))
     watcher = watcher or TuningWatcher()
     if not tuning.search.recipe.is_decided:
-        tuning = settle_tuning(tuning, task, device=device, workers=workers, tell=watcher.noted)
+        tuning = settle_tuning(
+            tuning, task, device=device, sharers=place.sharers, tell=watcher.noted
+        )
     job = tuning.search
-    own = executor or LocalExecutor(
-        {TASK: task}, workers=workers, device=str(device), threads=threads
-    )
+    storage = storage or JournalFile(run.path / JOURNAL)
+    storage.tell = watcher.noted
+    own = executor or open_executor({TASK: task}, place, device=str(device), threads=threads)
     with own:
-        chosen, search_seconds = _choose_shape(tuning, task, run, own, watcher)
-        recipe, tune_seconds = _tune_recipe(tuning, chosen, run, own, watcher)
+        chosen, search_seconds = _choose_shape(tuning, task, run, own, storage, watcher)
+        recipe, tune_seconds = _tune_recipe(tuning, chosen, own, storage, watcher)
     recipe.undecided.save(run.path / RECIPE)
     _forget_others(run, Final(shape=chosen, recipe=recipe))
     result = train(
@@ -141,7 +153,7 @@ def settle_tuning(
     task: GraphTask,
     *,
     device: torch.device,
-    workers: int,
+    sharers: int,
     tell: Callable[[str], None],
 ) -> Tuning:
     """A tuning that says what a step sees of the graph, see :func:`pdnas.training.memory.settle`.
@@ -150,7 +162,7 @@ def settle_tuning(
         tuning: Whose recipe may leave that open.
         task: On what.
         device: Where it will be done.
-        workers: How many trials share the memory.
+        sharers: How many trials share the memory.
         tell: Told what was chosen, where it is not the whole graph.
     """
     job, design = tuning.search, tuning.architecture
@@ -164,7 +176,7 @@ def settle_tuning(
         load,
         device=device,
         tell=tell,
-        sharers=workers,
+        sharers=sharers,
         copies=TUNED_COPIES if "copies" in tuning.fields and tuning.trials else 1,
     )
     update = {"search": job.model_copy(update={"recipe": recipe})}
@@ -204,18 +216,35 @@ def _forget_others(run: RunDirectory, final: Final) -> None:
     run.write_json(FINAL, final)
 
 
+def _drive(
+    study: Study,
+    executor: Executor,
+    supply: Callable[[], tuple[int, Work] | None],
+    *,
+    reported: Callable[[Reported], bool],
+    finished: Callable[[Done | Failed], None],
+) -> None:
+    """See :meth:`Executor.drive`; what other drivers have under way is waited for, too."""
+    while True:
+        executor.drive(supply, reported=reported, finished=finished)
+        if not study.is_under_way:
+            return
+        time.sleep(PAUSE)
+
+
 def _choose_shape(
     tuning: Tuning,
     task: GraphTask,
     run: RunDirectory,
     executor: Executor,
+    storage: Storage,
     watcher: TuningWatcher,
 ) -> tuple[Shape, float]:
     """The best cell of the grid, and the seconds of all; a given network of one size is that."""
     cells, job, given = tuning.cells(), tuning.search, tuning.architecture
     if given is not None and len(cells) == 1:
         return Shape(architecture=given, hidden=job.hidden[0], val=0.0), 0.0
-    study = GridStudy(cells, run.path / JOURNAL)
+    study = GridStudy(cells, storage)
 
     def supply() -> tuple[int, Work] | None:
         asked = study.ask()
@@ -257,7 +286,7 @@ def _choose_shape(
         watcher.changed(study)
 
     watcher.began("shapes", study, study.wanted)
-    executor.drive(supply, reported=lambda _: False, finished=finished)
+    _drive(study, executor, supply, reported=lambda _: False, finished=finished)
     if not study.complete:
         reasons = "; ".join(sorted({row.reason for row in study.rows()}))
         raise PdnasError(f"No shape of the grid could be tried on {task.name}: {reasons}")
@@ -265,7 +294,7 @@ def _choose_shape(
 
 
 def _tune_recipe(
-    tuning: Tuning, shape: Shape, run: RunDirectory, executor: Executor, watcher: TuningWatcher
+    tuning: Tuning, shape: Shape, executor: Executor, storage: Storage, watcher: TuningWatcher
 ) -> tuple[Recipe, float]:
     """The recipe that trains a network best, and the seconds of all trials."""
     job = tuning.search
@@ -278,7 +307,7 @@ def _tune_recipe(
         trials=tuning.trials,
         seeds=tuning.trial_seeds,
         seed=job.trial_seed,
-        journal=run.path / JOURNAL,
+        storage=storage,
     )
 
     def supply() -> tuple[int, Work] | None:
@@ -302,7 +331,9 @@ def _tune_recipe(
         watcher.changed(study)
 
     watcher.began("recipes", study, study.wanted)
-    executor.drive(
+    _drive(
+        study,
+        executor,
         supply,
         reported=lambda event: study.report(event.number, event.epoch, event.val),
         finished=finished,

@@ -3,10 +3,11 @@
 import shutil
 import statistics
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError
@@ -36,6 +37,15 @@ class Work(Record, ABC):
 
     task: str
     split_seed: int | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it writes; none: nowhere."""
+        return None
+
+    def within(self, folder: Path) -> Self:  # noqa: ARG002
+        """The same work, which writes to another folder if it writes to any."""
+        return self
 
     def on_split(self, task: GraphTask) -> GraphTask:
         """The task on the split of this work."""
@@ -175,6 +185,13 @@ class SearchWork(Work):
     job: Job
     run: Path | None = None
 
+    @property
+    def folder(self) -> Path | None:
+        return self.run
+
+    def within(self, folder: Path) -> Self:
+        return self.model_copy(update={"run": folder})
+
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         task = self.on_split(task)
         run = None
@@ -184,7 +201,7 @@ class SearchWork(Work):
                 shutil.rmtree(self.run)  # whoever made it died before anything else was written
             run = RunDirectory.open(self.run) if known else RunDirectory.create(self.run, "search")
             if not known:
-                run.write_json(SETTINGS, self)
+                run.write_json(SETTINGS, self.model_copy(update={"run": None}))
         pipeline = Pipeline(self.job, task, run=run, watcher=Watcher(), started=time.monotonic())
         chosen = pipeline.choose()
         cells = pipeline.progress.cells
@@ -199,4 +216,14 @@ class SearchWork(Work):
 def reason_of(error: BaseException) -> str:
     """Why work failed, in a line."""
     text = " ".join(str(error).split())
-    return text if isinstance(error, PdnasError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, PdnasError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def failure_of(error: BaseException) -> str:
+    """Why work failed, in a line; of what nobody foresaw, with its place."""
+    if isinstance(error, PdnasError):
+        return reason_of(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{reason_of(error)} ({Path(place.filename).name}, line {place.lineno})"

@@ -7,11 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pdnas.cli.search import find_strategy
-from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
+from pdnas.named import find_architecture, find_strategy
 from pdnas.runs import ARCHITECTURE, RESULT, SETTINGS, AnySettings, RunDirectory
 from pdnas.search.pdnas import PRESETS
 from pdnas.settings import DeviceFlags, SearchSettings, TaskFlags, TrainSettings

@@ -1,0 +1,416 @@
+"""Studies on Ray clusters where processes, nodes and drivers die: nothing is lost or done twice."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.tuning.conftest import RAY, Deed, Open, add_node, wait_until_over
+
+from pdnas.architecture import Architecture
+from pdnas.errors import ExecutorError
+from pdnas.job import Job
+from pdnas.runs import SETTINGS
+from pdnas.search.pdnas import PRESETS
+from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
+from pdnas.tuning import ray as on_ray
+from pdnas.tuning.executor import TRIES, Done, Executor, Failed
+from pdnas.tuning.ray import LOCAL, RayExecutor, Share
+from pdnas.tuning.storage import JournalFile
+from pdnas.tuning.study import GridStudy, Row
+from pdnas.tuning.work import SearchWork, TrainingWork
+
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
+
+DRIVER = """
+import sys
+from pathlib import Path
+from tests.tuning.conftest import Deed
+from tests.tuning.test_ray import study
+from pdnas.tasks import load_task
+from pdnas.tuning.ray import RayExecutor
+
+if __name__ == "__main__":
+    address, folder = sys.argv[1], Path(sys.argv[2])
+    deeds = [
+        Deed(task="task", deed=deed, diary=folder / f"{number}.diary")
+        for number, deed in enumerate(sys.argv[3:])
+    ]
+    with RayExecutor({"task": load_task("citeseer")}, address=address) as executor:
+        print(*(row.state for row in study(executor, deeds, folder / "study.journal")))
+"""
+"""A study in a process of its own."""
+
+
+def study(executor: Executor, deeds: list[Deed], journal: Path) -> list[Row]:
+    """The trials of a study that has a cell for each deed, and goes on where it stopped."""
+    study = GridStudy([{"deed": number} for number in range(len(deeds))], JournalFile(journal))
+
+    def supply() -> tuple[int, Deed] | None:
+        asked = study.ask()
+        return None if asked is None else (asked[0], deeds[asked[1]["deed"]])
+
+    def finished(event: Done | Failed) -> None:
+        if isinstance(event, Failed):
+            study.failed(event.number, event.reason)
+        else:
+            study.done(event.number, 0.5)
+
+    executor.drive(supply, reported=lambda _: False, finished=finished)
+    rows = study.rows()
+    assert sorted(row.values["deed"] for row in rows) == [*range(len(deeds))], "each once"
+    return sorted(rows, key=lambda row: int(row.values["deed"]))
+
+
+def begin(address: str, folder: Path, *deeds: str) -> "subprocess.Popen[str]":
+    """Starts a driver."""
+    folder.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, address, str(folder), *deeds],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **RAY},
+    )
+
+
+@pytest.mark.ray
+def test_a_worker_that_is_killed_loses_no_trial(
+    open_ray: Open, deed: Callable[..., Deed], tmp_path: Path
+) -> None:
+    deeds = [deed("labor"), deed("end", 1), deed("labor", 2), deed("end", 3)]
+
+    def kill() -> None:
+        deeds[0].wait()
+        os.kill(deeds[0].pids[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with open_ray() as executor:
+        rows = study(executor, deeds, tmp_path / "study.journal")
+        killer.join()
+        pids = [pid for work in deeds for pid in work.pids]
+    assert [row.state for row in rows] == ["done"] * 4
+    assert [work.times for work in deeds] == [2, 1, 1, 1]
+    assert os.getpid() not in pids
+
+
+@pytest.mark.ray
+def test_a_node_that_is_removed_loses_no_trial(
+    cluster: "Cluster", open_ray: Open, deed: Callable[..., Deed], tmp_path: Path
+) -> None:
+    """Three trials on three CPUs, one of which goes away: its trial is done on another."""
+    node = add_node(cluster, num_cpus=1)
+    deeds = [deed("hold", number) for number in range(4)]
+
+    def remove() -> None:
+        for _ in range(600):
+            if sum(work.times for work in deeds) >= 3:
+                break
+            time.sleep(0.1)
+        cluster.remove_node(node)
+        (tmp_path / "go").touch()
+
+    remover = threading.Thread(target=remove)
+    remover.start()
+    with open_ray() as executor:
+        assert executor.room == 3
+        rows = study(executor, deeds, tmp_path / "study.journal")
+        remover.join()
+    assert [row.state for row in rows] == ["done"] * 4
+    assert sorted(work.times for work in deeds) == [1, 1, 1, 2]
+
+
+@pytest.mark.ray
+def test_nodes_that_come_are_used(
+    cluster: "Cluster",
+    open_ray: Open,
+    deed: Callable[..., Deed],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three trials that wait for each other, of which two had a CPU at first."""
+    deeds = [deed("hold", number) for number in range(3)]
+    added: list[Any] = []
+
+    def let_go() -> None:
+        for work in deeds:
+            work.wait()
+        (tmp_path / "go").touch()
+
+    waiter = threading.Thread(target=let_go)
+    with open_ray() as executor:
+        assert executor.room == 2
+        start = executor.start
+
+        def start_and_add(number: int, work: Deed) -> None:
+            start(number, work)
+            if executor.room == 2 and number == 1:
+                added.append(add_node(cluster, num_cpus=1))
+
+        monkeypatch.setattr(executor, "start", start_and_add)
+        waiter.start()
+        try:
+            rows = study(executor, deeds, tmp_path / "study.journal")
+        finally:
+            waiter.join()
+            cluster.remove_node(added[0])
+    assert [row.state for row in rows] == ["done"] * 3
+
+
+@pytest.mark.ray
+def test_a_driver_that_is_killed_takes_its_trials_with_it_and_is_started_again(
+    cluster: "Cluster", tmp_path: Path
+) -> None:
+    folder, deeds = tmp_path / "run", ["end", "end", "hold", "hold", "end"]
+    driver = begin(cluster.address, folder, *deeds)
+    works = [
+        Deed.model_validate({"task": "task", "deed": deed, "diary": folder / f"{number}.diary"})
+        for number, deed in enumerate(deeds)
+    ]
+    for work in works[2:4]:
+        work.wait()
+    driver.kill()
+    driver.communicate()
+    wait_until_over([pid for work in works for pid in work.pids])
+    (folder / "go").touch()
+    again = begin(cluster.address, folder, *deeds)
+    said, complaint = again.communicate(timeout=120)
+    assert (said.split(), again.returncode) == (["done"] * 5, 0), complaint
+    assert complaint == "", "Ray says nothing of its own"
+    assert [work.times for work in works] == [1, 1, 2, 2, 1]
+    wait_until_over([pid for work in works for pid in work.pids])
+
+
+@pytest.mark.ray
+def test_a_cluster_of_this_machine_ends_with_the_command(tmp_path: Path) -> None:
+    before = ray_processes()
+    driver = begin(LOCAL, tmp_path / "run", "end", "throw")
+    said, complaint = driver.communicate(timeout=180)
+    assert (said.split(), complaint) == (["done", "failed"], "")
+    until_gone(before)
+
+
+@pytest.mark.ray
+def test_a_cluster_of_this_machine_ends_with_a_driver_that_is_killed(tmp_path: Path) -> None:
+    before, folder = ray_processes(), tmp_path / "run"
+    driver = begin(LOCAL, folder, "hang")
+    Deed.model_validate({"task": "task", "deed": "hang", "diary": folder / "0.diary"}).wait(
+        seconds=120
+    )
+    driver.kill()
+    driver.communicate()
+    until_gone(before)
+
+
+def ray_processes() -> set[int]:
+    """All processes of Ray on this machine, but for agents: they end a minute after their node."""
+    listed = subprocess.run(["ps", "-eo", "pid,stat,args"], capture_output=True, text=True)
+    lines = [line.split(maxsplit=2) for line in listed.stdout.splitlines()[1:]]
+    marks = ("ray::", "/ray/", "raylet", "gcs_server")
+    return {
+        int(pid)
+        for pid, state, *args in lines
+        if "Z" not in state
+        and "Agent" not in str(args)
+        and any(mark in str(args) for mark in marks)
+    }
+
+
+def until_gone(before: set[int]) -> None:
+    until = time.monotonic() + 20
+    while ray_processes() - before and time.monotonic() < until:
+        time.sleep(0.2)
+    assert not ray_processes() - before
+
+
+@pytest.mark.ray
+def test_a_search_writes_its_folder_where_it_is_shared(open_ray: Open, tmp_path: Path) -> None:
+    with open_ray() as executor:
+        executor.start(0, search(tmp_path / "cells" / "one"))
+        assert isinstance(ended(executor), Done)
+    assert whole(tmp_path / "cells" / "one")
+    assert [path.name for path in (tmp_path / "cells").iterdir()] == ["one"]
+
+
+@pytest.mark.ray
+def test_the_folder_of_a_search_travels_where_it_is_not_shared(
+    open_ray: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_ray() as executor:
+        assert isinstance(executor, RayExecutor)
+        offer = executor._folders.offer
+        monkeypatch.setattr(
+            executor._folders,
+            "offer",
+            lambda path: replace(offer(path), token=tmp_path / "elsewhere"),
+        )
+        executor.start(0, search(tmp_path / "cells" / "one"))
+        assert isinstance(ended(executor), Done)
+    assert whole(tmp_path / "cells" / "one")
+    assert [path.name for path in (tmp_path / "cells").iterdir()] == ["one"]
+
+
+def search(folder: Path) -> SearchWork:
+    job = Job(
+        strategy=PRESETS["default"].lasting(2),
+        recipe=Recipe(epochs=2),
+        blocks=(1,),
+        hidden=(4,),
+        candidates=1,
+        designs="off",
+    )
+    return SearchWork(task="task", job=job, run=folder)
+
+
+def whole(folder: Path) -> bool:
+    """Whether a search was written to a folder, and nothing half."""
+    names = {path.name for path in folder.iterdir()}
+    return {SETTINGS, "checkpoint"} <= names and not any(".new" in name for name in names)
+
+
+def ended(executor: Executor) -> Any:
+    while not isinstance(event := executor.wait(), Done | Failed):
+        pass
+    return event
+
+
+@pytest.mark.ray
+def test_a_training_comes_to_the_same_there(
+    open_ray: Open, tiny_task: GraphTask, architecture: Architecture
+) -> None:
+    work = TrainingWork(
+        task="task", architecture=architecture, hidden=4, recipe=Recipe(epochs=3), seeds=(7,)
+    )
+    with open_ray() as executor:
+        executor.start(0, work)
+        event = ended(executor)
+    here = work.do(tiny_task, lambda epoch, val: False)
+    for outcome in (here, event.outcome):
+        del outcome["trainings"][0]["seconds"]
+    assert event.outcome == here
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("asked", "needs"),
+    [
+        ({"gpus": 0.1}, r"1 CPU\(s\) and 0\.1 GPU\(s\), but no node .* has that: 1 node\(s\)"),
+        ({"threads": 99}, r"99 CPU\(s\), but no node .* with 2 CPU\(s\) and 0 GPU\(s\); give"),
+    ],
+)
+def test_a_share_that_no_node_has_is_refused_at_once(
+    open_ray: Open, asked: dict[str, Any], needs: str
+) -> None:
+    with pytest.raises(ExecutorError, match=needs):
+        open_ray(**asked)
+
+
+@pytest.mark.ray
+def test_another_version_of_pdnas_is_refused(
+    open_ray: Open, deed: Callable[..., Deed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = on_ray._Order
+    monkeypatch.setattr(on_ray, "_Order", lambda *given: replace(order(*given), version="0.0.1"))
+    with open_ray() as executor:
+        executor.start(0, deed("end"))
+        with pytest.raises(ExecutorError, match=r"cannot do the work \(it has pdnas .*\); install"):
+            ended(executor)
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("address", "complaint"),
+    [
+        ("127.0.0.1:{port}", "No Ray cluster answers at '127.0.0.1:"),
+        ("ray://127.0.0.1:{port}", "No Ray cluster answers at 'ray://127.0.0.1:"),
+        ("somewhere", "No Ray cluster can be used at 'somewhere' (Invalid address format"),
+        ("a:b", "No Ray cluster answers at 'a:b' (invalid literal"),
+    ],
+)
+def test_an_address_without_a_cluster_is_refused(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch, address: str, complaint: str
+) -> None:
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    if address == "somewhere":
+        reason = ValueError("Invalid address format: somewhere\n")
+        monkeypatch.setattr(ray, "init", lambda **_: (_ for _ in ()).throw(reason))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(ExecutorError) as refused:
+        RayExecutor({"task": tiny_task}, address=address.format(port=port))
+    assert str(refused.value).startswith(complaint)
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ("OutOfMemoryError", "Its node ran out of memory, and Ray ended its process."),
+        ("NodeDiedError", "Its node was removed, or died."),
+        ("WorkerCrashedError", "Its process died."),
+        ("ObjectLostError", "ObjectLostError: "),
+    ],
+)
+def test_whoever_is_lost_is_told_apart(
+    open_ray: Open,
+    deed: Callable[..., Deed],
+    monkeypatch: pytest.MonkeyPatch,
+    error: str,
+    reason: str,
+) -> None:
+    import ray
+
+    kind = getattr(ray.exceptions, error)
+    lost = kind("ab" * 14, None, "") if error == "ObjectLostError" else kind("gone")
+    get = ray.get
+    ended: list[Done | Failed] = []
+    works = [(0, deed("end"))]
+    with open_ray() as executor:
+        assert isinstance(executor, RayExecutor)
+
+        def lose(ref: Any) -> Any:
+            if ref is executor._news:
+                return get(ref)
+            raise lost
+
+        patched = SimpleNamespace(**{**vars(ray), "get": lose})
+        monkeypatch.setattr(executor, "_ray", patched)
+        executor.drive(
+            lambda: works.pop() if works else None, reported=lambda _: False, finished=ended.append
+        )
+    (failed,) = ended
+    assert isinstance(failed, Failed)
+    assert failed.reason.startswith(reason)
+    assert failed.reason.endswith(f"It was begun {TRIES} times.")
+
+
+@pytest.mark.parametrize(
+    ("share", "node", "times"),
+    [
+        (Share(1), {"CPU": 3.0}, 3),
+        (Share(2), {"CPU": 3.0}, 1),
+        (Share(1, 0.1), {"CPU": 64.0, "GPU": 1.0}, 10),
+        (Share(1, 0.1), {"CPU": 4.0, "GPU": 1.0}, 4),
+        (Share(1, 2), {"CPU": 4.0, "GPU": 3.0}, 1),
+        (Share(1, 0.5), {"CPU": 4.0}, 0),
+        (Share(1), {}, 0),
+    ],
+)
+def test_a_node_has_room_for_whole_shares(share: Share, node: dict[str, float], times: int) -> None:
+    assert share.fits(node) == times
