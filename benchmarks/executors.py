@@ -13,6 +13,7 @@ writes ``benchmarks/results/executors/executors-cpu.json`` and a table beside it
 """
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -25,20 +26,20 @@ from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
-import torch  # noqa: E402
-from pieces import Tiny  # noqa: E402
-from units import Record, run_units  # noqa: E402
+import torch
+from pieces import Tiny
+from units import Record, run_units
 
-from pdnas.models.baselines import BASELINES  # noqa: E402
-from pdnas.runs import environment  # noqa: E402
-from pdnas.tasks import GraphTask, load_task  # noqa: E402
-from pdnas.training import RECIPES  # noqa: E402
-from pdnas.tuning.executor import Done, Executor, Failed  # noqa: E402
-from pdnas.tuning.local import LocalExecutor  # noqa: E402
-from pdnas.tuning.ray import LOCAL, RayExecutor  # noqa: E402
-from pdnas.tuning.ranges import RANGES  # noqa: E402
-from pdnas.tuning.study import RecipeStudy  # noqa: E402
-from pdnas.tuning.work import TrainingOutcome, Work  # noqa: E402
+from pdnas.models.baselines import BASELINES
+from pdnas.runs import environment
+from pdnas.tasks import GraphTask, load_task
+from pdnas.training import RECIPES
+from pdnas.tuning.executor import Done, Executor, Failed
+from pdnas.tuning.local import LocalExecutor
+from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.ray import LOCAL, RayExecutor
+from pdnas.tuning.study import RecipeStudy
+from pdnas.tuning.work import TrainingOutcome, Work
 
 WAYS = ("bare", "local", "ray")
 """Who does the trials."""
@@ -101,7 +102,9 @@ def trials(way: str, count: int, span: int) -> Record:
             if executor is None:
                 while (following := supply()) is not None:
                     number, work = following
-                    outcome = work.do(task, lambda epoch, val, n=number: study.report(n, epoch, val))
+                    outcome = work.do(
+                        task, lambda epoch, val, n=number: study.report(n, epoch, val)
+                    )
                     finished(Done(number, outcome))
             else:
                 executor.drive(
@@ -109,7 +112,7 @@ def trials(way: str, count: int, span: int) -> Record:
                     reported=lambda event: study.report(event.number, event.epoch, event.val),
                     finished=finished,
                 )
-    each = [after - before for before, after in zip(ended, ended[1:], strict=False)]
+    each = [after - before for before, after in itertools.pairwise(ended)]
     return {
         "way": way,
         "trials": len(ended),
@@ -184,9 +187,10 @@ def table(records: list[Record]) -> str:
     ]
     for way, record in ways.items():
         over = 1000 * (record["trial_seconds"] - ways["bare"]["trial_seconds"])
+        told = "" if way == "bare" else f"{over:.1f}"
         lines.append(
             f"| {way} | {record['trials']:,} | {1000 * record['trial_seconds']:.1f} | "
-            f"{1000 * record['median_trial_seconds']:.1f} | {'' if way == 'bare' else f'{over:.1f}'} "
+            f"{1000 * record['median_trial_seconds']:.1f} | {told} "
             f"| {1000 * record['first_trial_seconds']:.1f} | "
             f"{1000 * record['last_trial_seconds']:.1f} | {record['first_bytes'] / 1e6:.0f} | "
             f"{record['last_bytes'] / 1e6:.0f} | {record['start_seconds']:.1f} |"
