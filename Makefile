@@ -7,13 +7,13 @@ READY := $(VENV)/.ready
 # Busy cores make several OpenMP threads slower than one.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test browser slow ray check docs format clean
+.PHONY: setup demo test browser postgresql slow ray check docs audit fuzz format clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs,audit]"
 	touch $@
 
 demo: $(READY)
@@ -24,6 +24,9 @@ test: $(READY)
 
 browser: $(READY)
 	$(BIN)/python -m pytest -m browser
+
+postgresql: $(READY)
+	$(BIN)/python -m pytest -m postgresql
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
@@ -37,11 +40,20 @@ check: $(READY)
 	$(BIN)/mypy
 
 docs: $(READY)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+audit: $(READY)
+	$(BIN)/python tools/audit.py
+
+READERS ?= $(shell sed -n 's/^    "\([a-z]*\)": make_.*/\1/p' tools/fuzz.py)
+SECONDS ?= 600
+
+fuzz: $(READY)
+	for reader in $(READERS); do $(BIN)/python tools/fuzz.py $$reader --seconds $(SECONDS) || exit; done
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis site
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis site build

@@ -20,11 +20,10 @@ import statistics
 import tempfile
 import time
 from contextlib import nullcontext
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import torch
 from pieces import Tiny
@@ -38,6 +37,7 @@ from pdnas.tuning.executor import Done, Executor, Failed
 from pdnas.tuning.local import LocalExecutor
 from pdnas.tuning.ranges import RANGES
 from pdnas.tuning.ray import LOCAL, RayExecutor
+from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import RecipeStudy
 from pdnas.tuning.work import TrainingOutcome, Work
 
@@ -83,7 +83,7 @@ def trials(way: str, count: int, span: int) -> Record:
             fields=tuple(RANGES),
             trials=count,
             seeds=1,
-            journal=Path(folder) / "study.journal",
+            storage=JournalFile(Path(folder) / "study.journal"),
         )
 
         def supply() -> tuple[int, Work] | None:
@@ -102,9 +102,7 @@ def trials(way: str, count: int, span: int) -> Record:
             if executor is None:
                 while (following := supply()) is not None:
                     number, work = following
-                    outcome = work.do(
-                        task, lambda epoch, val, n=number: study.report(n, epoch, val)
-                    )
+                    outcome = work.do(task, partial(study.report, number))
                     finished(Done(number, outcome))
             else:
                 executor.drive(
@@ -141,6 +139,7 @@ def side_by_side(nodes: int, seconds: float) -> Record:
         nodes: How many.
         seconds: Of a CPU that each piece takes.
     """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()
@@ -187,11 +186,11 @@ def table(records: list[Record]) -> str:
     ]
     for way, record in ways.items():
         over = 1000 * (record["trial_seconds"] - ways["bare"]["trial_seconds"])
-        told = "" if way == "bare" else f"{over:.1f}"
+        overhead = "" if way == "bare" else f"{over:.1f}"
         lines.append(
             f"| {way} | {record['trials']:,} | {1000 * record['trial_seconds']:.1f} | "
-            f"{1000 * record['median_trial_seconds']:.1f} | {told} "
-            f"| {1000 * record['first_trial_seconds']:.1f} | "
+            f"{1000 * record['median_trial_seconds']:.1f} | {overhead} | "
+            f"{1000 * record['first_trial_seconds']:.1f} | "
             f"{1000 * record['last_trial_seconds']:.1f} | {record['first_bytes'] / 1e6:.0f} | "
             f"{record['last_bytes'] / 1e6:.0f} | {record['start_seconds']:.1f} |"
         )

@@ -75,6 +75,7 @@ def searched(row: str, task: GraphTask, arguments: argparse.Namespace, seed: int
     """What a strategy chooses."""
     strategy, candidates = STRATEGIES[row]
     job = Job(
+        space=SPACES["paper"],
         strategy=strategy,
         blocks=(arguments.blocks,),
         hidden=(arguments.hidden,),

@@ -2,11 +2,16 @@
 
 import importlib.util
 import os
+import shutil
+import socket
+import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -129,6 +134,14 @@ def tiny_task() -> GraphTask:
     return GraphTask.from_data(data, name="tiny")
 
 
+@pytest.fixture
+def changed_task(tiny_task: GraphTask) -> GraphTask:
+    """The tiny task with one edge less; labels and split are the same."""
+    graph = tiny_task.source.graphs[0]
+    fewer = replace(graph, edge_index=graph.edge_index[:, :-1])
+    return replace(tiny_task, source=replace(tiny_task.source, graphs=(fewer,)))
+
+
 def ring(nodes: int, generator: torch.Generator, sparse: bool) -> Data:
     """Two labels per node that two of its features tell; sparse graphs have many empty columns."""
     y = torch.randint(2, (nodes, 2), generator=generator)
@@ -153,6 +166,97 @@ def rings() -> GraphTask:
     """Seven graphs with several labels per node, and a note: whole graphs are what is split."""
     task = seven_rings(sparse=False)
     return replace(task, source=replace(task.source, note="rebuilt rings"))
+
+
+NEEDED = "PDNAS_NEEDS_POSTGRESQL"
+"""Where this is set, as it is in CI, a server that is missing fails the tests."""
+
+
+class Server:
+    """A PostgreSQL server of the tests' own, with a user for each kind of right.
+
+    Args:
+        programs: Where those of the server are.
+        folder: For all that it writes.
+    """
+
+    password = "s3cret"
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs, self._folder = programs, folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        (folder / "password").write_text(self.password)
+        if os.geteuid() == 0:  # the server refuses to be root's
+            for path in (folder, folder / "password"):
+                shutil.chown(path, "postgres", "postgres")
+        self._call(
+            "initdb",
+            *("--username=owner", f"--pwfile={folder / 'password'}", "--auth=scram-sha-256"),
+            *("--no-sync", "--encoding=UTF8", "--no-locale"),
+        )
+        self.start()
+        for command in (
+            "create database studies",
+            "create database closed",
+            "revoke connect on database closed from public",
+            f"create role guest login password '{self.password}'",
+        ):
+            self.do(command, database="postgres")
+
+    def start(self) -> None:
+        options = f"-p {self.port} -k {self._folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        self._call("pg_ctl", "start", "-w", "-l", str(self._folder / "log"), "-o", options)
+
+    def stop(self) -> None:
+        """As if its machine had lost power."""
+        self._call("pg_ctl", "stop", "-m", "immediate")
+
+    def url(
+        self, database: str = "studies", *, user: str = "owner", password: str | None = password
+    ) -> str:
+        word = "" if password is None else f":{password}"
+        return f"postgresql://{user}{word}@127.0.0.1:{self.port}/{database}"
+
+    def do(self, command: str, *values: object, database: str = "studies") -> list[tuple[Any, ...]]:
+        """What a command of SQL comes to."""
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True) as line:
+            found = line.execute(command, values)
+            return list(found) if found.description else []
+
+    def _call(self, program: str, *words: str) -> None:
+        root = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        command = [*root[: 4 * (os.geteuid() == 0)], str(self._programs / program)]
+        done = subprocess.run(
+            [*command, "-D", str(self._folder / "data"), *words],
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert done.returncode == 0, done.stdout.decode()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server from Debian's package."""
+    found = shutil.which("initdb")
+    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parts[4]))
+    programs = Path(found).parent if found else next(reversed(places), None)
+    if programs is None:
+        reason = "PostgreSQL is not installed; apt-get install postgresql"
+        if os.environ.get(NEEDED):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with tempfile.TemporaryDirectory(prefix="pdnas-postgresql-") as folder:
+        server = Server(programs, Path(folder))
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 class Here(Executor):

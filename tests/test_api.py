@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 
 import pdnas
 from pdnas import api, pipeline
+from pdnas.architecture import Architecture
 from pdnas.cli import main
 from pdnas.errors import PdnasError, RunError, SearchError, TaskError
 from pdnas.job import Job, JobSettings
@@ -93,7 +94,9 @@ def test_a_space_may_be_a_file(
         ({"space": "papre"}, r"Unknown space 'papre'.*did you mean 'paper'\?"),
         ({"strategy": "dart"}, r"Unknown strategy 'dart'.*did you mean 'darts'\?"),
         ({"recipe": "gnc"}, r"Unknown recipe 'gnc'"),
-        ({"hiden": 3}, r"cannot be set so: hiden: "),
+        ({"sed": 3}, r"cannot be set so: Unknown setting 'sed'; known are: space, .*'seeds?'\?"),
+        ({"seed": "three"}, r"cannot be set so: seed: .*, but got 'three'\.$"),
+        ({"recipe": {"lr": -1.0}}, r"The recipe is not valid: lr: .* greater than 0, but got -1"),
         ({"job": Job(), "seeds": 3}, r"Both a job and settings \(seeds\) were given"),
         ({"callback": 3}, r"The callback is a int; give a function of an epoch"),
         ({"tensorboard": True}, r"there is none; give a run_dir\.$"),
@@ -236,6 +239,68 @@ def test_a_training_writes_a_run_that_is_gone_on_with(
     assert again.model_dump() == result.model_dump() == pdnas.load_run(folder).model_dump()
     assert main(["resume", str(folder), "--quiet"]) == 0
     assert pdnas.load_run(folder).test == result.test
+
+
+def test_a_training_takes_what_the_command_takes(data: Data, tmp_path: Path) -> None:
+    design, brief = BASELINES["gcn"].design, Recipe(epochs=2)
+    assert isinstance(design, Architecture)
+    design.save(tmp_path / "mine.json")
+    pdnas.train(design, data, hidden=4, recipe=brief, run_dir=tmp_path / "run")
+    for given in ("gcn", tmp_path / "mine.json", str(tmp_path / "mine.json"), tmp_path / "run"):
+        result = pdnas.train(given, data, hidden=5, recipe=brief)
+        assert (result.architecture, result.hidden) == (design, 5)
+    assert pdnas.train(tmp_path / "run", data).recipe == brief.model_dump()
+    assert pdnas.train(str(tmp_path / "run"), data).hidden == 4
+    assert pdnas.train(tmp_path / "mine.json", data, recipe=brief).hidden == 64
+
+
+def test_a_baseline_is_trained_as_the_command_trains_it(
+    data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = RECIPES["gat"].changed(epochs=2)
+    monkeypatch.setitem(RECIPES._entries, "gat", own)
+    torch.save(data, tmp_path / "tiny.pt")
+    result = pdnas.train("gat", tmp_path / "tiny.pt", run_dir=tmp_path / "here")
+    assert (result.hidden, result.recipe) == (BASELINES["gat"].hidden, own.model_dump())
+    words = ["train", "gat", str(tmp_path / "tiny.pt"), "--run-dir", str(tmp_path / "there")]
+    assert main([*words, "--quiet"]) == 0
+    assert pdnas.load_run(tmp_path / "there").test == result.test
+    assert "pdnas train gat " in (tmp_path / "here" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"blocks": []}, r"A dict is no network that can be trained; give a baseline's name"),
+        (None, r"A NoneType is no network"),
+        ("nope", r"Unknown baseline 'nope'; known are: appnp, "),
+        ("my.json", r"The architecture 'my\.json' cannot be read \(No such file"),
+        (".", r"'\.' is not a run directory"),
+    ],
+)
+def test_what_is_no_network_is_one_sentence(given: Any, expected: str, data: Data) -> None:
+    with pytest.raises(PdnasError, match=expected) as caught:
+        pdnas.train(given, data)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_leaves_its_page(data: Data, tmp_path: Path) -> None:
+    pdnas.search(data, run_dir=tmp_path / "search", **SHORT)
+    pdnas.train("gcn", data, recipe=SHORT["recipe"], run_dir=tmp_path / "train")
+    assert "How it was found" in (tmp_path / "search" / "report.html").read_text()
+    assert "Trainings" in (tmp_path / "train" / "report.html").read_text()
+
+
+def test_a_page_that_cannot_be_written_is_a_warning(
+    data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> Path:
+        raise RunError("The report 'x' cannot be written.")
+
+    monkeypatch.setattr("pdnas.page.write_report", full)
+    with pytest.warns(RuntimeWarning, match="The report 'x' cannot be written"):
+        result = pdnas.train("gcn", data, recipe=SHORT["recipe"], run_dir=tmp_path / "run")
+    assert pdnas.load_run(tmp_path / "run").test == result.test
 
 
 def test_a_recipe_is_tuned_where_that_is_asked_for(data: Data, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_only_one_step_attends() -> None:
 
 def test_the_table_has_a_row_per_block() -> None:
     assert PAIR.table() == [
-        ["block", "transform", "attention", "aggregation", "combine", "activation", "shortcuts"],
+        ["block", "transform", "messages", "aggregation", "combine", "activation", "shortcuts"],
         ["0", "mlp x2", "gat x4", "mean", "add", "bias, relu", "from 0"],
         ["1", "linear", "const x1", "sum", "add", "none", "from 0"],
     ]

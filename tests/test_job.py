@@ -24,13 +24,13 @@ def test_what_is_not_given_to_a_job_keeps_its_default() -> None:
     job = make_job(blocks=(2, 3), seeds=5)
     assert (job.blocks, job.seeds, job.hidden) == ((2, 3), 5, Job().hidden)
     assert job.strategy == PRESETS["default"]
-    assert job.space == SPACES["paper"]
+    assert job.space == SPACES["extended"]
 
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"block": (2,)}, r"cannot be set so: block: "),
+        ({"block": (2,)}, r"cannot be set so: Unknown setting 'block'; .*'blocks'"),
         ({"blocks": "two"}, r"cannot be set so: blocks: "),
         ({"seeds": 2.5}, r"cannot be set so: seeds: "),
         ({"strategy": {"name": "pdnas", "epochs": 0}}, r"cannot be set so: strategy\.epochs: "),

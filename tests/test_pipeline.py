@@ -50,6 +50,7 @@ from pdnas.training.fit import Epoch, Fit, read_test
 from pdnas.training.seeds import train_once
 
 SHORT: dict[str, Any] = {
+    "space": SPACES["paper"],
     "strategy": PRESETS["default"].changed(epochs=6, pool=6, adapted=1, adapt_epochs=1),
     "recipe": Recipe(epochs=2),
     "hidden": (4,),
@@ -1289,7 +1290,22 @@ def test_a_job_ends_within_its_budget(tiny_task: GraphTask, clock: Clock, budget
     done = [len(result.val.values), *(len(c.val.values) for c in result.search.controls)]
     assert result.search.stopped == (None if done == [2, 2] else "budget")
     assert (result.search.stopped is None) == (budget >= WHOLE)
+    left_out = [text for text in result.search.warnings if "left out a part" in text]
+    assert len(left_out) == (result.search.stopped is not None)
+    assert all(("found has" in text) == (done[0] < 2) for text in left_out)
     assert validation(result, tiny_task) == pytest.approx(max(result.val.values), abs=1e-6)
+
+
+@pytest.mark.parametrize(("budget", "is_told"), [(LEAST, True), (10_000, False)])
+def test_a_search_that_is_cut_short_says_so(
+    tiny_task: GraphTask, clock: Clock, budget: float, is_told: bool
+) -> None:
+    strategy = PRESETS["paper"].changed(epochs=100)
+    result = search(tiny_task, lean(strategy=strategy, budget_seconds=budget))
+    assert result.search is not None
+    told = [text for text in result.search.warnings if "of 100 epochs to the search" in text]
+    assert len(told) == is_told
+    assert not (told and "sharpened" in " ".join(result.search.warnings))
 
 
 def test_a_search_is_shortened_to_fit_the_budget(tiny_task: GraphTask, clock: Clock) -> None:
@@ -1521,6 +1537,17 @@ def test_a_run_on_another_split_is_not_gone_on_with(
     before = files(run)
     with pytest.raises(RunError, match="begun on another split: its data have changed"):
         search(tiny_task.with_split("random", 0), lean(), run=run)
+    assert files(run) == before
+
+
+def test_a_run_on_data_that_changed_is_not_gone_on_with(
+    run: RunDirectory, tiny_task: GraphTask, changed_task: GraphTask
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_task, lean(), run=run, watcher=Events("candidate 1 epoch 0"))
+    before = files(run)
+    with pytest.raises(RunError, match="begun with other features, edges or labels: its data"):
+        search(changed_task, lean(), run=run)
     assert files(run) == before
 
 

@@ -280,7 +280,31 @@ def test_labels_of_other_data_are_kept_and_tell_the_metric(
     found = predict(path, bare(tiny_task, y=y))
     assert found.labels is not None
     assert found.labels.tolist() == [-1] * 4 + y[4:].tolist()
-    assert found.notes == ("accuracy on the 16 node(s) with a known label: 93.75 %.",)
+    assert found.notes == (
+        "2 node(s) of 'data' have labels that the network does not know: 99; these count as "
+        "unlabelled.",
+        "accuracy on the 16 node(s) with a known label: 93.75 %.",
+    )
+
+
+def test_of_many_unknown_labels_the_commonest_are_named(
+    trained: Trained, tiny_task: GraphTask
+) -> None:
+    y = torch.cat([torch.arange(3), torch.arange(10, 26), torch.tensor([25])])
+    (said, _) = predict(trained(tiny_task), bare(tiny_task, y=y)).notes
+    assert "17 node(s) of 'data' have labels" in said
+    assert "does not know: 25, 10, 11, 12, 13, 14, 15, 16 and 8 more; these count" in said
+
+
+def test_labels_of_a_task_with_other_classes_are_left_out_with_a_word(
+    trained: Trained, tiny_task: GraphTask
+) -> None:
+    other = replace(tiny_task.source, class_names=("x", "y", "z"), name="other")
+    found = predict(trained(tiny_task), replace(tiny_task, source=other))
+    assert found.labels is None
+    assert found.notes == (
+        "The labels of 'other' (x, y, z) are not those of the network (0, 1, 2), and are left out.",
+    )
 
 
 def test_the_figure_on_what_was_trained_on_is_not_told(

@@ -3,9 +3,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from pydantic import BaseModel, Field, ValidationError
 
 from pdnas.errors import UnknownNameError
-from pdnas.registry import Registry, discover, make_callable, unknown
+from pdnas.registry import Registry, discover, make_callable, refusal, unknown
 
 
 @pytest.fixture
@@ -92,3 +93,19 @@ def test_a_package_that_is_called_does_what_its_function_does(
     monkeypatch.setitem(sys.modules, "tried", package)
     make_callable("tried", "math", "pow")
     assert package(2, 3) == 8.0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"rat": 1}, "Unknown flag 'rat'; known are: rate; did you mean 'rate'?"),
+        ({"rate": -1}, "rate: Input should be greater than 0, but got -1."),
+    ],
+)
+def test_what_pydantic_refuses_is_said_in_words(values: dict[str, int], expected: str) -> None:
+    class Settings(BaseModel, extra="forbid"):
+        rate: int = Field(1, gt=0)
+
+    with pytest.raises(ValidationError) as caught:
+        Settings.model_validate(values)
+    assert refusal(caught.value, "flag", Settings.model_fields) == expected

@@ -15,11 +15,12 @@ from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import RunError
+from pdnas.errors import PdnasError, RunError
 from pdnas.models import make_network
 from pdnas.models.baselines import BASELINES
 from pdnas.runs import (
     CHECKPOINT,
+    CHECKPOINT_WEIGHTS,
     HISTORY,
     LOCK,
     PREDICTIONS,
@@ -121,6 +122,22 @@ def test_a_difference_is_that_of_pairs_with_a_t_interval() -> None:
     assert Difference.of([-0.5]) == Difference(mean=-0.5, interval=None, pairs=1)
 
 
+def test_trainings_with_the_same_seed_are_a_pair() -> None:
+    ahead = Difference.between(Scores.of([0.5, 0.6, 0.7]), Scores.of([0.4, 0.4, 0.4]))
+    assert ahead.mean == pytest.approx(20)
+    assert ahead.pairs == 3
+
+
+@pytest.mark.parametrize(
+    ("differences", "is_noise"),
+    [([1.0], True), ([1.0, -1.0], True), ([1.0, 1.1, 1.2], False), ([-1.0, -1.1, -1.2], False)],
+)
+def test_an_interval_that_holds_zero_tells_nobody_apart(
+    differences: list[float], is_noise: bool
+) -> None:
+    assert Difference.of(differences).is_noise == is_noise
+
+
 def test_scores_are_shown_in_percent() -> None:
     assert str(Scores.of([0.8125])) == "81.25"
     assert str(Scores.of([0.7, 0.8, 0.9])) == "80.00 ± 10.00"
@@ -143,7 +160,7 @@ def test_by_default_runs_lie_in_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_run_directory_that_exists_is_refused(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "run"
     path.mkdir() if kind == "folder" else path.write_text("mine")
-    why = "exists already; give another --run-dir, or" if kind == "folder" else "is a file; give"
+    why = "exists already; give another --run-dir that" if kind == "folder" else "is a file; give"
     with pytest.raises(RunError, match=f"'.*run' {why}"):
         RunDirectory.create(path, "test")
 
@@ -230,7 +247,9 @@ def test_a_missing_record_tells_to_finish_the_run(run: RunDirectory) -> None:
 )
 def test_a_record_that_is_not_valid_is_one_sentence(run: RunDirectory, content: str) -> None:
     (run.path / "note.json").write_text(content)
-    with pytest.raises(RunError, match=r"note\.json' is damaged: .+; run again\.$") as caught:
+    with pytest.raises(
+        RunError, match=r"note\.json' is damaged, or of another version of pdnas: .+; run again\.$"
+    ) as caught:
         run.read_record("note.json", Note)
     assert "\n" not in str(caught.value)
 
@@ -271,15 +290,35 @@ def test_a_pickle_in_place_of_weights_is_refused_and_not_run(
     assert not (tmp_path / "touched").exists()
 
 
+def test_a_result_names_the_classes_of_its_logits(result: Result) -> None:
+    logits = torch.tensor([[0.0, 1.0, 0.5], [2.0, 1.0, 0.5]])
+    assert result.classes(logits) == ("b", "a")
+    yes = result.model_copy(update={"out_channels": 1, "class_names": ("no", "yes")})
+    assert yes.classes(torch.tensor([[0.1], [-3.0]], requires_grad=True)) == ("yes", "no")
+    several = result.model_copy(update={"metric": "micro-f1"})
+    assert several.classes(logits) == (("b", "c"), ("a", "b", "c"))
+    with pytest.raises(PdnasError, match=r"Logits of shape \[2, 3\] are not those of this network"):
+        yes.classes(logits)
+
+
+def test_a_result_is_a_line_where_it_is_shown_as_a_value(result: Result) -> None:
+    assert repr(result) == (
+        f"Result(tiny: test accuracy {result.test} %, validation {result.val} %, "
+        f"{result.parameters:,} parameters)"
+    )
+
+
 def test_missing_and_truncated_weights_are_one_sentence(run: RunDirectory) -> None:
     with pytest.raises(RunError, match="cannot be read"):
         run.read_weights(WEIGHTS)
     run.write_weights(WEIGHTS, {"a": torch.zeros(100)})
     content = (run.path / WEIGHTS).read_bytes()
     (run.path / WEIGHTS).write_bytes(content[:-10])
-    with pytest.raises(RunError, match="cannot be read") as caught:
+    with pytest.raises(RunError, match=r"\); have them written again with: pdnas resume") as caught:
         run.read_weights(WEIGHTS)
     assert "\n" not in str(caught.value)
+    with pytest.raises(RunError, match=r"\); start the run again in another directory\.$"):
+        run.read_weights(CHECKPOINT_WEIGHTS)
 
 
 def test_history_is_added_line_by_line(run: RunDirectory) -> None:
@@ -634,7 +673,10 @@ def test_settings_of_no_known_command_are_one_sentence(
     run: RunDirectory, values: dict[str, Any]
 ) -> None:
     run.write_json(SETTINGS, values)
-    with pytest.raises(RunError, match=r"settings\.json' is damaged: command: .+; run again\.$"):
+    with pytest.raises(
+        RunError,
+        match=r"settings\.json' is damaged, or of another .+: command: .+; run again\.$",
+    ):
         run.read_record(SETTINGS, AnySettings)
 
 

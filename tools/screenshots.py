@@ -10,9 +10,9 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from pdnas.cli.report import write_page
+from pdnas.page import write_page
 
-SIZES = {"report": (1280, 1000), "report-phone": (390, 844)}
+SIZES = {"report": (1400, 1000), "report-phone": (390, 844)}
 
 
 def main(run: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ TITLES = {
 """What a group of flags is called in a table; others keep the name that their help has."""
 
 EQUATION = re.compile(r"^```math\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+ROLE = re.compile(r":(\w+):<code[^>]*>([^<]+)</code>")
 SYMBOL = re.compile(r"\$`([^`]+)`\$")
 OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
 REMOTE = re.compile(
@@ -50,6 +52,16 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     if "<!-- python -->" in markdown:
         markdown = markdown.replace("<!-- python -->", python_reference())
     return name_outside(typeset(markdown))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Roles in docstrings: mathematics as MathML, names as code."""
+
+    def put(found: re.Match[str]) -> str:
+        role, text = found[1], unescape(found[2])
+        return convert(text) if role == "math" else f"<code>{escape(text.strip('~'))}</code>"
+
+    return ROLE.sub(put, html)
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
@@ -179,7 +191,7 @@ def _section(name: str, described: Help) -> str:
         rows = [flag for flag in flags if "--help" not in flag.name]
         if not rows:
             continue
-        table = [f"| {TITLES.get(title, title)} | | default |", "|---|---|---|"]
+        table = [f"| {TITLES.get(title, title)} | what it says | default |", "|---|---|---|"]
         table += [f"| `{_cell(f.name)}` | {_cell(f.about)} | {_default(f)} |" for f in rows]
         lines.append("\n".join(table))
     return "\n\n".join(lines)

@@ -1,6 +1,7 @@
 """Searches and trainings from Python, with run directories, progress and callbacks."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,11 +13,14 @@ from pdnas import pipeline
 from pdnas.errors import PdnasError, RunError, SearchError
 from pdnas.job import Callback, Job, JobSettings, Watcher, Watchers, make_job
 from pdnas.models import Design
+from pdnas.named import find_architecture
+from pdnas.page import left_page
 from pdnas.progress import SearchProgress, TrainingProgress, is_wanted
 from pdnas.runs import (
     CHECKPOINT,
     JOURNAL,
     PIPELINE,
+    RESULT,
     SETTINGS,
     AnySettings,
     Result,
@@ -63,8 +67,9 @@ def search(
     Args:
         task: What the network is for: a task, a PyG ``Data``, or a task's name or path.
         job: What to do; by default a job of the other settings.
-        run_dir: Where to write a run, which the commands ``report``, ``predict``, ``export`` and
-            ``resume`` read. A run that the same call has begun there goes on.
+        run_dir: Where to write a run with its page, ``report.html``, which the commands
+            ``report``, ``predict``, ``export`` and ``resume`` read. A run that the same call has
+            begun there goes on.
         callback: A function that is told every epoch of a search, and ends that search by
             returning true: the job goes on with its candidates. Or a :class:`Watcher`, which is
             told of all that happens.
@@ -106,11 +111,11 @@ def search(
 
 
 def train(
-    architecture: Design,
+    architecture: Design | str | Path,
     task: AnyTask,
     *,
-    hidden: int = 64,
-    recipe: Recipe | Mapping[str, Any] | str = "default",
+    hidden: int | None = None,
+    recipe: Recipe | Mapping[str, Any] | str | None = None,
     seeds: int | Sequence[int] = 1,
     split_seeds: Sequence[int] = (),
     run_dir: str | Path | None = None,
@@ -121,25 +126,30 @@ def train(
     """Train an architecture once for every seed, and on every split, and sum up.
 
     Args:
-        architecture: What to train: blocks, or a published network.
+        architecture: What to train: a baseline's name, an architecture's JSON file, a run
+            directory, or a :class:`pdnas.Architecture`.
         task: On what: a task, a PyG ``Data``, or a task's name or path.
-        hidden: Channels between blocks.
-        recipe: How: a recipe, the name of one, a TOML file, or what a result holds.
+        hidden: Channels between blocks; by default the baseline's or the run's, else 64.
+        recipe: How: a recipe, the name of one, a TOML file, or what a result holds; by default
+            the baseline's or the run's, else ``default``.
         seeds: The seeds, or how many, from 0.
         split_seeds: Which splits of the task's split's name; by default the task's split alone.
-        run_dir: Where to write a run, which commands read. A run that the same call has begun
-            there goes on.
+        run_dir: Where to write a run with its page, which commands read. A run that the same call
+            has begun there goes on.
         progress: Whether to show progress on stderr; by default in a terminal and in a notebook.
         tensorboard: Whether to write events to ``run_dir/tensorboard`` too.
         device: Where.
     """
-    recipe = find_recipe(recipe)
+    name = Path(architecture).stem if isinstance(architecture, str | Path) else "architecture"
+    design, own_hidden, own_recipe = find_architecture(architecture)
+    hidden = own_hidden if hidden is None else hidden
+    recipe = own_recipe if recipe is None else find_recipe(recipe)
     seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     _check_board(tensorboard, run_dir)
     place, found = find_device(str(device)), find_task(task)
     asked = TrainSettings(
-        name="architecture",
-        architecture=architecture,
+        name=name,
+        architecture=design,
         hidden=hidden,
         recipe=recipe,
         seeds=seeds,
@@ -165,7 +175,7 @@ def train(
                 tell(number, epoch)
 
         result = trainings.train(
-            architecture,
+            design,
             found,
             hidden=hidden,
             recipe=recipe,
@@ -208,6 +218,15 @@ def _kept(path: str | Path, asked: RunSettings, device: torch.device) -> Iterato
         if is_new and not (run.has(PIPELINE) or run.has(CHECKPOINT)):
             run.discard()
         raise
+    except KeyboardInterrupt:
+        if run.has(RESULT):  # the best network so far
+            left_page(run, _warn)
+        raise
+    left_page(run, _warn)
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, RuntimeWarning, stacklevel=4)
 
 
 def _check_same(run: RunDirectory, asked: RunSettings) -> None:

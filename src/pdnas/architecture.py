@@ -12,13 +12,16 @@ from pydantic import (
     model_validator,
 )
 
-from pdnas.errors import ArchitectureError, PdnasError, first_complaint
+from pdnas.errors import ArchitectureError, PdnasError, first_complaint, shown
 from pdnas.notebook import html_table
 from pdnas.ops import PROPAGATIONS, SLOTS, Dims, Op
 from pdnas.ops.attention import Normalization
 
 MAX_HIDDEN = 1_000_000
 """Wider than any network that fits into memory."""
+
+DEEPEST = 1000
+"""More blocks than any network has."""
 
 
 class Channels(Protocol):
@@ -86,7 +89,7 @@ class BlockSpec(BaseModel):
         return sum(self.op(slot).num_parameters(dims) for slot in slots) + self.bias * out_channels
 
     def words(self) -> list[str]:
-        """The ops as a reader would name them: transform, attention, aggregation and so on."""
+        """The ops as a reader would name them: transform, messages, aggregation and so on."""
         transform = f"mlp x{self.expansion}" if self.expansion else "linear"
         messages = [f"{self.attention} x{self.heads}", self.aggregation]
         if not self.attends:
@@ -122,6 +125,10 @@ class Architecture(BaseModel):
     def _is_consistent(self) -> Self:
         if not self.blocks:
             raise ArchitectureError("An architecture needs at least one block; it has none.")
+        if len(self.blocks) > DEEPEST:
+            raise ArchitectureError(
+                f"An architecture has {DEEPEST} blocks at most; it has {len(self.blocks)}."
+            )
         last = len(self.blocks) - 1
         if self.blocks[last].activation != "none":
             raise ArchitectureError(
@@ -131,16 +138,17 @@ class Architecture(BaseModel):
         for i, j in self.gates:
             if i > j:
                 raise ArchitectureError(
-                    f"The gate ({i}, {j}) points backwards; a shortcut leads from a block's input "
-                    "to the output of that block or a later one."
+                    f"The gate ({shown(i)}, {shown(j)}) points backwards; a shortcut leads from a "
+                    "block's input to the output of that block or a later one."
                 )
             if i < 0 or j > last:
                 raise ArchitectureError(
-                    f"The gate ({i}, {j}) leaves the network; its blocks are 0 to {last}."
+                    f"The gate ({shown(i)}, {shown(j)}) leaves the network; its blocks are 0 to "
+                    f"{last}."
                 )
         if len(set(self.gates)) < len(self.gates):
             raise ArchitectureError(
-                f"A gate of {list(self.gates)} stands there twice; name it once."
+                f"A gate of {shown(list(self.gates))} stands there twice; name it once."
             )
         object.__setattr__(self, "gates", tuple(sorted(self.gates)))
         return self
@@ -210,7 +218,7 @@ class Architecture(BaseModel):
     def table(self) -> list[list[str]]:
         """Rows of text under a header: each block with its ops and the shortcuts that end there."""
         rows = [
-            ["block", "transform", "attention", "aggregation", "combine", "activation", "shortcuts"]
+            ["block", "transform", "messages", "aggregation", "combine", "activation", "shortcuts"]
         ]
         for number, block in enumerate(self.blocks):
             starts = ", ".join(str(i) for i, j in self.gates if j == number)
@@ -247,11 +255,11 @@ def _explain(error: ValidationError) -> str:
         return f"it is not whole JSON ({problem['ctx']['error']}); correct it or write it again"
     if problem["loc"] == ("version",):
         return (
-            f"its format version is {problem['input']!r}, and this pdnas reads version "
+            f"its format version is {shown(repr(problem['input']))}, and this pdnas reads version "
             "1; update pdnas or write the architecture again"
         )
     if problem["type"] == "extra_forbidden":
-        place = ".".join(str(part) for part in problem["loc"])
+        place = shown(".".join(str(part) for part in problem["loc"]))
         known = BlockSpec.model_fields if "blocks" in problem["loc"] else Architecture.model_fields
         return f"it has an unknown field '{place}'; known are: {', '.join(known)}"
     return first_complaint(error).rstrip(".")

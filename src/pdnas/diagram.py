@@ -11,7 +11,7 @@ WIDTH, ROW, HEAD, GAP = 268, 22, 30, 78
 LEFT, LANE, TURN = 8, 24, 12
 """The margin, the room for each shortcut, and the radius of its turns."""
 
-SLOTS = ("transform", "attention", "aggregation", "combine", "activation")
+SLOTS = ("transform", "messages", "aggregation", "combine", "activation")
 
 INK = "var(--pdnas-ink, currentColor)"
 ACCENT = f"var(--pdnas-accent, {BLUE})"

@@ -51,9 +51,20 @@ class ExecutorError(PdnasError):
     """A place where work cannot be done, or no longer."""
 
 
+def shown(value: object, most: int = 100) -> str:
+    """A value as a sentence has room for it: in one line, of signs that can be seen, and not long.
+
+    Args:
+        value: What someone gave.
+        most: Signs that are shown at most.
+    """
+    text = "".join(sign if sign.isprintable() else " " for sign in str(value))
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def first_complaint(error: ValidationError) -> str:
     """The first problem that pydantic found, as the end of a sentence: ``blocks.0.heads: ...``."""
     problem = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in problem["loc"])
-    message = problem["msg"].removeprefix("Value error, ")
+    place = shown(".".join(str(part) for part in problem["loc"]))
+    message = shown(problem["msg"].removeprefix("Value error, "), 400)
     return f"{place}: {message}" if place else message

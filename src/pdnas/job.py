@@ -8,9 +8,9 @@ import torch
 from pydantic import Field, ValidationError
 
 from pdnas.architecture import Architecture, check_hidden
-from pdnas.errors import SearchError, first_complaint
+from pdnas.errors import SearchError
 from pdnas.models.baselines import BASELINES
-from pdnas.registry import unknown
+from pdnas.registry import refusal, unknown
 from pdnas.runs import Record, Result, Trial
 from pdnas.search import Candidate, Problem, Search, SearchEpoch, Strategy
 from pdnas.search.base import AnyStrategy
@@ -30,7 +30,7 @@ MANY = 10_000
 """More seeds or candidates than anyone means to ask for."""
 
 
-class Job(Record):
+class Job(Record, allow_inf_nan=True):
     """All that decides a search from its first to its last number.
 
     Args:
@@ -54,7 +54,7 @@ class Job(Record):
             candidates.
     """
 
-    space: SearchSpace = SPACES["paper"]
+    space: SearchSpace = SPACES["extended"]
     strategy: AnyStrategy = PRESETS["default"]
     blocks: tuple[int, ...] = (2,)
     hidden: tuple[int, ...] = (32,)
@@ -190,6 +190,7 @@ class Progress(Record):
     """How far a job has come: what is finished is not done again.
 
     Args:
+        data: Fingerprint of the graphs and their labels; early versions wrote none.
         split: Fingerprint of the split that the job is on.
         plan: What it was planned to do.
         cells: The finished searches.
@@ -206,6 +207,7 @@ class Progress(Record):
         history_bytes: Length of the history then.
     """
 
+    data: str = ""
     split: str
     plan: Plan
     cells: tuple[Cell, ...] = ()
@@ -217,7 +219,7 @@ class Progress(Record):
     controls: dict[str, tuple[Training, ...]] = Field(default_factory=dict)
     lost: dict[str, str] = Field(default_factory=dict)
     cut: bool = False
-    weights: str | None = None
+    weights: str | None = Field(None, pattern=r"^(candidate|final)-\d+\.safetensors$")
     seconds: float = 0.0
     history_bytes: int = 0
 
@@ -437,7 +439,5 @@ def make_job(**given: Any) -> Job:
     try:
         return Job.model_validate(settings)
     except ValidationError as error:
-        raise SearchError(
-            f"The search cannot be set so: {first_complaint(error)}; known are: "
-            f"{', '.join(Job.model_fields)}."
-        ) from None
+        reason = refusal(error, "setting", Job.model_fields)
+        raise SearchError(f"The search cannot be set so: {reason}") from None

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 import torch
-from scipy.stats import spearmanr
 from torch import Tensor
 
 from pdnas.architecture import Architecture
@@ -24,7 +23,7 @@ from pdnas.contest import (
     designs,
     problem_of,
 )
-from pdnas.errors import DivergedError, RunError, SearchError
+from pdnas.errors import DivergedError, RunError, SearchError, shown
 from pdnas.job import Cell, Job, Mark, Plan, Progress, Tuner, Watcher, make_job, settle_job
 from pdnas.models import Design, GraphNetwork
 from pdnas.models.baselines import BASELINES
@@ -38,6 +37,7 @@ from pdnas.runs import (
     SEARCH_STATE,
     WEIGHTS,
     Control,
+    Difference,
     Result,
     RunDirectory,
     Scores,
@@ -65,6 +65,9 @@ LONGEST_SEARCH, LONGEST_CANDIDATES = 0.9, 0.95
 
 TIMED = 5
 """Steps from which costs are estimated."""
+
+WORTH = 0.25
+"""The part of its epochs without which a search learns little."""
 
 FEWEST = 10
 """Epochs without which neither a search nor a training is worth its name."""
@@ -229,7 +232,12 @@ class Pipeline:
             self._started = time.monotonic() - progress.seconds
             return progress
         plan = self._plan()
-        progress = Progress(split=self.task.split.sha256, plan=plan, job_recipe=self.job.recipe)
+        progress = Progress(
+            data=self.task.source.sha256,
+            split=self.task.split.sha256,
+            plan=plan,
+            job_recipe=self.job.recipe,
+        )
         if self._run is not None:
             self._run.cut_history(0)
             self._run.write_json(PIPELINE, progress)
@@ -242,10 +250,9 @@ class Pipeline:
             return None
         progress, kept = self._run.read_record(PIPELINE, Progress), {}
         if progress.split != self.task.split.sha256:
-            raise RunError(
-                f"The run '{self._run.path}' was begun on another split: its data have "
-                "changed; start a new run."
-            )
+            raise self._run.other_data("on another split")
+        if progress.data not in ("", self.task.source.sha256):
+            raise self._run.other_data("with other features, edges or labels")
         if progress.weights is not None:
             kept[progress.weights] = self._run.read_weights(FOLDER / progress.weights)
         if len(progress.cells) == len(self._problems):
@@ -460,7 +467,15 @@ class Pipeline:
         if state is None:
             return 0.0, False
         tensors, mark = state
-        search.restore(tensors)
+        try:
+            search.restore(tensors)
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+            assert self._run is not None
+            raise RunError(
+                f"The checkpoint '{self._run.path / SEARCH_STATE}' does not fit its search "
+                f"({shown(' '.join(str(error).split()).rstrip('.'), 200)}); delete it to "
+                "begin that search again, or start a new run."
+            ) from None
         self._started = time.monotonic() - max(self._elapsed(), mark.elapsed)
         return mark.seconds, mark.stopped
 
@@ -754,7 +769,7 @@ class Pipeline:
             training_seconds=self.recipe.epochs * statistics.median(rates),
             candidate_seconds=sum(cell.refine_seconds for cell in cells)
             + sum(trial.seconds for trial in self.progress.trials),
-            warnings=tuple(self._warnings(result.val)),
+            warnings=tuple(self._warnings(result.val, stopped)),
             stopped=stopped,
         )
         update = {
@@ -811,15 +826,23 @@ class Pipeline:
             seconds=sum(training.seconds for training in trainings),
         )
 
-    def _warnings(self, val: Scores) -> Iterator[str]:
+    def _warnings(
+        self, val: Scores, stopped: Literal["budget", "interrupt"] | None
+    ) -> Iterator[str]:
         """What the searches say of themselves, and whether they were worth anything.
 
         Args:
             val: Validation of the network found.
+            stopped: Why the job ended early, if it did.
         """
         for cell in self.progress.cells:
             place = f"With {cell.num_blocks} block(s) and hidden size {cell.hidden}: "
             told = [*cell.warnings]
+            if self._is_cut_short(cell):  # that is what it says of itself, in other words
+                told = [
+                    f"The budget left {cell.epochs} of {self.job.strategy.epochs} epochs to the "
+                    "search, too few to learn much: raise --budget-seconds."
+                ]
             if cell.stopped:
                 told.append(
                     f"The search was ended by a callback after epoch {cell.epochs} of "
@@ -828,6 +851,8 @@ class Pipeline:
             for warning in told:
                 yield warning if len(self.progress.cells) == 1 else place + warning
         yield from self.progress.lost.values()
+        if stopped == "budget":
+            yield from self._left_out()
         agreement = _rank_correlation(self.progress.trials)
         if agreement is not None and agreement < DISAGREEMENT:
             yield (
@@ -837,12 +862,35 @@ class Pipeline:
             )
         for control in map(self._control, self.progress.controls):
             if control.val.mean > val.mean:
+                behind = Difference.between(control.val, val)
+                unsure = f", which {behind.pairs} training(s) cannot tell apart"
                 yield (
                     f"The control '{control.name}' has a better validation than the network found "
-                    f"({control.val} against {val} %): this space, shape or recipe may not suit "
-                    "the task; use the control, or search with another --recipe, --blocks or "
-                    "--hidden."
+                    f"({control.val} against {val} %{unsure if behind.is_noise else ''}): this "
+                    "space, shape or recipe may not suit the task; use the control, or search with "
+                    "another --recipe, --space, --blocks or --hidden."
                 )
+
+    def _is_cut_short(self, cell: Cell) -> bool:
+        """Whether a budget left a search with a schedule too little of it."""
+        strategy = self.job.strategy
+        is_scheduled = self.job.budget_seconds is not None and not strategy.trained_epochs
+        return is_scheduled and not cell.stopped and cell.epochs < WORTH * strategy.epochs
+
+    def _left_out(self) -> Iterator[str]:
+        """What a budget left no time for."""
+        job, progress = self.job, self.progress
+        done = {"the network found": len(progress.finals)}
+        for name in job.controls:
+            if name not in progress.lost:
+                done[f"the control '{name}'"] = len(progress.controls.get(name, ()))
+        missing = [
+            f"{name} has {count} of {job.seeds} final trainings"
+            for name, count in done.items()
+            if count < job.seeds
+        ]
+        if missing:
+            yield f"The budget left out a part: {', '.join(missing)}; raise --budget-seconds."
 
     def _write_result(self, result: Result) -> Result:
         if self._run is not None:
@@ -949,4 +997,6 @@ def _rank_correlation(trials: Sequence[Trial]) -> float | None:
     shared, trained = [pair[0] for pair in rated], [pair[1] for pair in rated]
     if len(rated) < 5 or len(set(shared)) == 1 or len(set(trained)) == 1:
         return None
+    from scipy.stats import spearmanr  # takes a second to import
+
     return round(float(spearmanr(shared, trained).statistic), DIGITS)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,9 @@ from pyarrow import csv, parquet
 from torch import Tensor
 from torch_geometric.data import Data
 
+from pdnas.answers import Names, names_of, numbers_of
 from pdnas.errors import PdnasError, RunError
+from pdnas.output import check_file
 from pdnas.registry import Registry
 from pdnas.runs import SETTINGS, AnySettings, Result, RunDirectory, write_whole
 from pdnas.tasks import GraphTask
@@ -25,7 +27,6 @@ from pdnas.tasks.source import (
     UNLABELLED,
     Kind,
     Known,
-    Metric,
     ReadOptions,
     Source,
     source_from_data,
@@ -34,8 +35,8 @@ from pdnas.training.device import find_device
 from pdnas.training.metrics import score
 from pdnas.training.predictions import logits_of
 
-LIKELY = 0.5
-"""The probability above which a label is given to a node."""
+SHOWN = 8
+"""How many columns, or labels, a sentence names."""
 
 WITHOUT_NETWORK = {"compare": "a comparison", "reproduce": "a table of the paper"}
 """Commands whose folders hold many networks and no trained one."""
@@ -82,21 +83,12 @@ class Prediction:
     @cached_property
     def numbers(self) -> Tensor:
         """Numbers of the classes, ``[N]``, or zeros and ones, ``[N, K]``, for several labels."""
-        if self.kind == "single-label":
-            return self.logits.argmax(dim=1)
-        if self.kind == "binary":
-            return (self.probabilities[:, 1] > LIKELY).long()
-        return (self.probabilities > LIKELY).long()
+        return numbers_of(self.logits, self.kind)
 
     @cached_property
-    def classes(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
+    def classes(self) -> Names:
         """The name of each node's class; for several labels per node a tuple of names each."""
-        if self.kind != "multi-label":
-            return tuple(self.class_names[number] for number in self.numbers.tolist())
-        return tuple(
-            tuple(name for name, has in zip(self.class_names, row, strict=True) if has)
-            for row in self.numbers.tolist()
-        )
+        return names_of(self.numbers, self.kind, self.class_names)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -205,14 +197,11 @@ def _write_npz(prediction: Prediction) -> bytes:
 
 def writer(path: Path) -> Callable[[Prediction], bytes]:
     """What writes a file of that ending, after a look whether the file can be there."""
-    if path.is_dir():
-        raise PdnasError(f"The output '{path}' is a folder; give the path of a file.")
+    check_file(path)
     if path.suffix.lower() not in WRITERS:
         raise PdnasError(
             f"The output '{path}' has the ending '{path.suffix}'; give one of {', '.join(WRITERS)}."
         )
-    if not path.parent.is_dir():
-        raise PdnasError(f"There is no folder '{path.parent}' for the output; make it first.")
     return WRITERS[path.suffix.lower()]
 
 
@@ -262,7 +251,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 def _stored(run: RunDirectory, result: Result) -> Prediction:
     """What the run keeps."""
-    kept = run.read_predictions()
+    kept = run.read_predictions(result)
     return Prediction(
         kind=_known(result).kind,
         class_names=result.class_names,
@@ -327,24 +316,11 @@ def _known(result: Result) -> Known:
     """What the network of a result reads and tells."""
     record = result.data
     return Known(
-        kind=_kind(result) if record is None else record.kind,
+        kind=result.kind,
         class_names=result.class_names,
         in_channels=result.in_channels,
         feature_names=() if record is None else record.feature_names,
     )
-
-
-def _kind(result: Result) -> Kind:
-    """The kind of task that a run of an early version was on, as far as its metric tells."""
-    if result.out_channels == 1:
-        return "binary"
-    kinds: dict[str, Kind] = {"accuracy": "single-label", "micro-f1": "multi-label"}
-    if result.metric not in kinds:
-        raise RunError(
-            f"The run on '{result.task}' is of an early version that does not say what kind of "
-            "task it was on; train again."
-        )
-    return kinds[result.metric]
 
 
 def _numbered(graph: Tensor) -> tuple[str, ...]:
@@ -356,22 +332,38 @@ def _numbered(graph: Tensor) -> tuple[str, ...]:
 def _notes(result: Result, source: Source, logits: Tensor, labels: Tensor | None) -> Iterator[str]:
     """What the user should know of the data that were given."""
     if source.ignored:
-        more = f" and {len(source.ignored) - 8} more" if len(source.ignored) > 8 else ""
         yield (
             f"Ignored, since the network was not trained on them: the column(s) "
-            f"{', '.join(source.ignored[:8])}{more} of '{source.name}'."
+            f"{_listed(source.ignored)} of '{source.name}'."
+        )
+    if source.strangers:
+        names = sorted(source.strangers, key=lambda name: -source.strangers[name])
+        yield (
+            f"{sum(source.strangers.values())} node(s) of '{source.name}' have labels that the "
+            f"network does not know: {_listed(names)}; these count as unlabelled."
         )
     if result.data is None:
         yield (
             "The run is of an early version that does not say how its data were prepared: these "
             "were read by default, see --normalize and --undirected of pdnas train."
         )
+    if labels is None and source.labelled:
+        yield (
+            f"The labels of '{source.name}' ({_listed(source.class_names)}) are not those of the "
+            f"network ({_listed(result.class_names)}), and are left out."
+        )
     is_own = result.data is not None and result.data.sha256 == source.sha256
     if labels is None or is_own:  # a figure on what was trained on would flatter
         return
     is_known = (labels != UNLABELLED).reshape(len(labels), -1).all(dim=1)
-    logits, y, metric = logits[is_known], labels[is_known], cast(Metric, result.metric)
+    logits, y, metric = logits[is_known], labels[is_known], result.metric
     if metric == "roc-auc" and y.unique().numel() < 2:
         return
     figure = float(score(logits, y, source.kind, metric))
     yield f"{metric} on the {len(y)} node(s) with a known label: {100 * figure:.2f} %."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few names."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from pdnas.errors import UnknownNameError
+from pydantic import ValidationError
+
+from pdnas.errors import UnknownNameError, first_complaint, shown
 
 K = TypeVar("K", str, int)
 T = TypeVar("T")
@@ -17,9 +19,23 @@ T = TypeVar("T")
 def unknown(kind: str, name: object, known: Iterable[object]) -> UnknownNameError:
     """The error for a name nobody knows: lists the known names and the closest of them."""
     names = [str(entry) for entry in known]
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(shown(name), names, n=1, cutoff=0.5)
     end = f"; did you mean '{close[0]}'?" if close else "."
-    return UnknownNameError(f"Unknown {kind} '{name}'; known are: {', '.join(names)}{end}")
+    return UnknownNameError(f"Unknown {kind} '{shown(name)}'; known are: {', '.join(names)}{end}")
+
+
+def refusal(error: ValidationError, kind: str, known: Iterable[object]) -> str:
+    """Why pydantic refused some settings, as the end of a sentence.
+
+    Args:
+        error: Of pydantic.
+        kind: What a setting is called.
+        known: The settings that there are.
+    """
+    problem = error.errors(include_url=False)[0]
+    if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
+        return str(unknown(kind, problem["loc"][0], known))
+    return f"{first_complaint(error)}, but got {shown(repr(problem['input']))}."
 
 
 class Registry(Generic[K, T]):

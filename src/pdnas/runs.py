@@ -13,23 +13,31 @@ from datetime import datetime
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import torch
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PrivateAttr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
-from scipy import stats
+from scipy.special import stdtrit
 from torch import Tensor
 
 from pdnas import __version__
-from pdnas.architecture import Architecture
+from pdnas.answers import Names, check_logits, names_of, numbers_of
+from pdnas.architecture import Architecture, check_hidden
 from pdnas.diagram import draw_svg
-from pdnas.errors import PdnasError, RunError, UnknownNameError, first_complaint
+from pdnas.errors import PdnasError, RunError, UnknownNameError, first_complaint, shown
 from pdnas.models import AnyDesign, Network, make_network
 from pdnas.notebook import FIGURES, figures, html_table, noted
-from pdnas.tasks.source import Kind
+from pdnas.tasks.source import UNLABELLED, Kind, Metric
 
 SETTINGS = "settings.json"
 ENVIRONMENT = "environment.json"
@@ -48,13 +56,18 @@ LOCK = ".lock"
 SEARCH_STATE = FOLDER / "search.safetensors"
 
 
+MOST_CHANNELS = 1 << 40
+"""More features than any graph has."""
+
 R = TypeVar("R", bound="Record")
+
+_NAMES = TypeAdapter(tuple[str, ...])
 
 
 class Record(BaseModel):
     """A frozen value that is written as JSON."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Scores(Record):
@@ -118,11 +131,22 @@ class Difference(Record):
         half = half_width(differences)
         return cls(mean=mean, interval=(mean - half, mean + half), pairs=pairs)
 
+    @classmethod
+    def between(cls, one: Scores, other: Scores) -> "Difference":
+        """How far one is ahead, in points of a hundred; trainings with the same seed are a pair."""
+        pairs = zip(one.values, other.values, strict=False)  # a control may have been cut short
+        return cls.of([100 * (first - second) for first, second in pairs])
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether so few pairs cannot tell who is ahead: the interval holds 0, or there is none."""
+        return self.interval is None or self.interval[0] <= 0.0 <= self.interval[1]
+
 
 def half_width(sample: Sequence[float]) -> float:
     """Half the width of the 95 % confidence interval of a mean, Student's t."""
     error = statistics.stdev(sample) / math.sqrt(len(sample))
-    return float(stats.t.ppf(0.975, len(sample) - 1)) * error
+    return float(stdtrit(len(sample) - 1, 0.975)) * error
 
 
 class SplitRecord(Record):
@@ -279,7 +303,7 @@ class Result(Record):
     class_names: tuple[str, ...]
     parameters: int
     recipe: dict[str, Any]
-    metric: str
+    metric: Metric
     val: Scores
     test: Scores
     epochs: tuple[int, ...]
@@ -294,12 +318,55 @@ class Result(Record):
 
     _model: Network | None = PrivateAttr(default=None)
 
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        check_hidden(self.hidden)
+        trainings = max(1, len(self.split.members)) * len(self.seeds)
+        counts = {len(self.val.values), len(self.test.values), len(self.epochs)}
+        if not trainings or counts != {trainings}:
+            raise RunError(
+                f"The result of {trainings} training(s) has {sorted(counts)} values; run again."
+            )
+        if len(self.class_names) != max(2, self.out_channels):
+            raise RunError(
+                f"The result has {len(self.class_names)} class names for {self.out_channels} "
+                "logit(s); run again."
+            )
+        if not 1 <= self.in_channels <= MOST_CHANNELS:
+            raise RunError(f"The result has {self.in_channels} features per node; run again.")
+        return self
+
     @property
     def model(self) -> Network:
         """The trained network, ``model(x, edge_index)``: the one with the best validation."""
         if self._model is None:
             raise RunError("This result has no weights; read it with pdnas.load_run, or train.")
         return self._model
+
+    @property
+    def kind(self) -> Kind:
+        """One class per node, several labels per node, or a yes-or-no question."""
+        if self.data is not None:
+            return self.data.kind
+        if self.out_channels == 1:
+            return "binary"
+        kinds: dict[str, Kind] = {"accuracy": "single-label", "micro-f1": "multi-label"}
+        if self.metric not in kinds:
+            raise RunError(
+                f"The run on '{self.task}' is of an early version that does not say what kind of "
+                "task it was on; train again."
+            )
+        return kinds[self.metric]
+
+    def classes(self, logits: Tensor) -> Names:
+        """The name of each node's class; for several labels per node a tuple of names each.
+
+        Args:
+            logits: What :attr:`model` returns, ``[N, C]``; of two classes it gives a single one,
+                above 0 for the second.
+        """
+        check_logits(logits, self.out_channels)
+        return names_of(numbers_of(logits, self.kind), self.kind, self.class_names)
 
     def with_weights(self, weights: Mapping[str, Tensor]) -> "Result":
         """This result with its network."""
@@ -308,14 +375,23 @@ class Result(Record):
         try:
             network.load_state_dict(dict(weights), assign=True)
         except RuntimeError as error:
-            reason = " ".join(str(error).split())
-            raise RunError(f"The weights do not fit the architecture: {reason}.") from None
+            reason = shown(" ".join(str(error).split()).rstrip("."), 400)
+            raise RunError(
+                f"The weights do not fit the architecture ({reason}); train again."
+            ) from None
         result = self.model_copy()
         result._model = network.eval()
         return result
 
     def __str__(self) -> str:
         return self.summary()
+
+    def __repr__(self) -> str:
+        """In a line; :meth:`model_dump` has all of it."""
+        return (
+            f"Result({self.task}: test {self.metric} {self.test} %, validation {self.val} %, "
+            f"{self.parameters:,} parameters)"
+        )
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the network, how well it does, and what it is compared with."""
@@ -375,6 +451,30 @@ class Predictions:
         if self.logits.dim() != 2 or counts != {nodes} or len(self.node_ids) not in (0, nodes):
             raise RunError(f"The predictions of {nodes} nodes do not fit together.")
 
+    def check(self, result: Result) -> None:
+        """Refuse what no network of a result can have said, of no nodes that there can be."""
+        classes, nodes = len(result.class_names), self.logits.size(0)
+        is_many = self.labels.dim() == 2
+        highest = 1 if is_many else classes - 1
+        fields = {"labels": (self.labels, UNLABELLED, highest), "part": (self.part, 0, 3)}
+        fields["graph"] = (self.graph, 0, nodes - 1)
+        if (
+            not nodes
+            or not self.logits.is_floating_point()
+            or self.logits.size(1) != result.out_channels
+            or self.labels.shape != ((nodes, classes) if is_many else (nodes,))
+        ):
+            raise RunError(
+                f"Logits {list(self.logits.shape)} and labels {list(self.labels.shape)} are not "
+                f"those of a network of {classes} classes."
+            )
+        for name, (field, least, most) in fields.items():
+            if (
+                field.is_floating_point()
+                or not least <= int(field.min()) <= int(field.max()) <= most
+            ):
+                raise RunError(f"The field '{name}' is not made of whole numbers to {most}.")
+
 
 class AnySettings(Record):
     """Which command a run is of; the rest of its settings is that command's own."""
@@ -414,9 +514,11 @@ class RunDirectory:
                 raise RunError(
                     f"The run directory '{folder}' is a file; give another --run-dir."
                 ) from None
+            advice = f", or go on with it: pdnas resume {folder}"
+            if not (folder / SETTINGS).is_file():
+                advice = " that is not there yet; it holds no run"
             raise RunError(
-                f"The run directory '{folder}' exists already; give another --run-dir, or go on "
-                f"with it: pdnas resume {folder}."
+                f"The run directory '{folder}' exists already; give another --run-dir{advice}."
             ) from None
         except OSError as error:
             raise RunError(
@@ -486,7 +588,10 @@ class RunDirectory:
                 f"'{path}' cannot be read ({error.strerror}); check its permissions."
             ) from None
         except ValidationError as error:
-            raise RunError(f"'{path}' is damaged: {first_complaint(error)}; run again.") from None
+            raise RunError(
+                f"'{path}' is damaged, or of another version of pdnas: "
+                f"{first_complaint(error).rstrip('.')}; run again."
+            ) from None
         except UnknownNameError as error:
             raise RunError(
                 f"'{path}' has a name that is not registered here; if it is of your own, import "
@@ -506,7 +611,11 @@ class RunDirectory:
         try:
             return load_file(path)
         except (OSError, SafetensorError) as error:
-            raise RunError(f"The weights '{path}' cannot be read: {error}.") from None
+            reason = shown(" ".join(str(error).split()).rstrip("."), 200)
+            remedy = f"have them written again with: pdnas resume {self.path}"
+            if name != WEIGHTS:  # what resume goes on from
+                remedy = "start the run again in another directory"
+            raise RunError(f"The weights '{path}' cannot be read ({reason}); {remedy}.") from None
 
     def write_predictions(self, predictions: Predictions) -> None:
         """Write what the trained network says of the graphs that it was trained on."""
@@ -521,8 +630,12 @@ class RunDirectory:
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         self._write(PREDICTIONS, save(plain))
 
-    def read_predictions(self) -> Predictions:
-        """Read what :meth:`write_predictions` wrote."""
+    def read_predictions(self, result: Result | None = None) -> Predictions:
+        """Read what :meth:`write_predictions` wrote.
+
+        Args:
+            result: What they must fit; none: they are taken as they are.
+        """
         path = self.path / PREDICTIONS
         if not path.is_file():
             raise RunError(
@@ -532,13 +645,19 @@ class RunDirectory:
         try:
             tensors = load_file(path)
             ids = json.loads(tensors.pop("node_ids").numpy().tobytes())
-            return Predictions(**tensors, node_ids=tuple(ids))
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RunError) as error:
-            reason = " ".join(str(error).split()).rstrip(".")
+            found = Predictions(**tensors, node_ids=_NAMES.validate_python(ids, strict=False))
+            if result is not None:
+                found.check(result)
+        except (
+            *(OSError, SafetensorError, RunError, RecursionError),
+            *(KeyError, IndexError, TypeError, ValueError),
+        ) as error:
+            reason = shown(" ".join(str(error).split()).rstrip("."), 300)
             raise RunError(
                 f"The predictions '{path}' cannot be read ({reason}); give the data to pdnas "
                 "predict, or run again."
             ) from None
+        return found
 
     def write_state(self, name: Path, tensors: Mapping[str, Tensor], about: BaseModel) -> None:
         """Write the state of something that goes on; the state before it is kept beside it.
@@ -568,7 +687,7 @@ class RunDirectory:
                     about = kind.model_validate_json(note)
                     tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             except (OSError, SafetensorError, ValidationError) as error:
-                reason = " ".join(str(error).split())
+                reason = shown(" ".join(str(error).split()).rstrip("."), 200)
                 if isinstance(error, ValidationError):
                     reason = first_complaint(error)
                 if not isinstance(error, OSError):
@@ -625,6 +744,17 @@ class RunDirectory:
             write_whole(self.path / name, content)
         except OSError as error:
             raise self._cannot_write(name, error) from None
+
+    def other_data(self, how: str) -> RunError:
+        """What is said of a run that cannot go on, since its data are no longer the same.
+
+        Args:
+            how: In what they differ.
+        """
+        return RunError(
+            f"The run '{self.path}' was begun {how}: its data have changed; start a new run, or "
+            "bring back the data."
+        )
 
     def _cannot_write(self, name: str | Path, error: OSError) -> RunError:
         return RunError(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 import tyro
 
-from pdnas.errors import PdnasError, RunError
+from pdnas.errors import PdnasError, RunError, shown
 from pdnas.job import Job
 from pdnas.models import AnyDesign
 from pdnas.runs import ENVIRONMENT, SETTINGS, Record, RunDirectory, environment
@@ -197,6 +197,18 @@ class WorkerFlags:
         return self.workers or 1
 
 
+def check_data_root(task: TaskFlags, run: RunDirectory) -> None:
+    """Refuse a run that brings its own data root: PyG's readers trust what they find there."""
+    root = task.data_root
+    if root is not None and (
+        not root.is_absolute() or root.resolve().is_relative_to(run.path.resolve())
+    ):
+        raise RunError(
+            f"The run '{run.path}' names the data root '{shown(root)}', which is a part of it or "
+            "no whole path; files there could run code, so start a new run with --data-root."
+        )
+
+
 class RunSettings(Record):
     """What every run was asked for.
 
@@ -219,6 +231,7 @@ class RunSettings(Record):
                 f"The run '{run.path}' is on data that were in memory and cannot be read again; go "
                 "on with it in Python: repeat the call with the same data, settings and run_dir."
             )
+        check_data_root(self.task, run)
         return self.task.load().named(self.task_name)
 
     @property

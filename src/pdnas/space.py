@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import ArchitectureError, PdnasError, first_complaint
+from pdnas.errors import ArchitectureError, PdnasError, first_complaint, shown
 from pdnas.ops import ATTENTIONS, SLOTS
 from pdnas.ops.attention import Normalization
 from pdnas.registry import Registry, unknown
@@ -72,7 +72,7 @@ class SearchSpace(BaseModel):
         assert info.field_name is not None
         if not names or len(set(names)) < len(names):
             raise ArchitectureError(
-                f"The slot '{info.field_name}' has the candidates {list(names)}; "
+                f"The slot '{info.field_name}' has the candidates {shown(list(names))}; "
                 "give at least one, each of them once."
             )
         for name in names:
@@ -176,14 +176,14 @@ class SearchSpace(BaseModel):
         unknown_keys = sorted(set(values) - set(cls.model_fields))
         if unknown_keys:
             raise ArchitectureError(
-                f"The space '{path}' has the unknown key '{unknown_keys[0]}'; known are: "
+                f"The space '{path}' has the unknown key '{shown(unknown_keys[0])}'; known are: "
                 f"{', '.join(cls.model_fields)}."
             )
         for slot in SLOTS:
             if not isinstance(values.get(slot, []), list):
                 raise ArchitectureError(
-                    f"The space '{path}' has {slot} = {values[slot]!r}; give a list of candidates, "
-                    f"for example: {slot} = {list(getattr(PAPER, slot)[:2])}."
+                    f"The space '{path}' has {slot} = {shown(repr(values[slot]))}; give a "
+                    f"list of candidates, for example: {slot} = {list(getattr(PAPER, slot)[:2])}."
                 )
         try:
             return cls.model_validate({**PAPER.model_dump(), "name": Path(path).stem, **values})

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pdnas.errors import PdnasError
+from pdnas.errors import PdnasError, shown
 
 
 def read_toml(path: str | Path, what: str, example: str, error: type[PdnasError]) -> dict[str, Any]:
@@ -24,5 +24,6 @@ def read_toml(path: str | Path, what: str, example: str, error: type[PdnasError]
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
         raise error(
-            f"The {what} '{path}' is not valid TOML: {problem}; correct it, for example: {example}."
+            f"The {what} '{path}' is not valid TOML: {shown(problem)}; correct it, for "
+            f"example: {example}."
         ) from None

@@ -272,7 +272,7 @@ def test_a_run_directory_that_exists_is_refused(
     sentence = refused("gcn", tiny, "--run-dir", "run")
     why = "is a file" if kind == "file" else "exists already"
     assert f"The run directory 'run' {why}; give another --run-dir" in sentence
-    assert ("pdnas resume run" in sentence) == (kind != "file")
+    assert ("pdnas resume run" in sentence) == (kind == "run")
 
 
 @pytest.mark.parametrize("flags", [[], ["--run-dir", "there/run"]])

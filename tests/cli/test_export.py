@@ -1,11 +1,16 @@
 """``pdnas export``: what is written, what is said, and what is refused."""
 
+import csv
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import numpy as np
 import pytest
+import torch
 
 Pdnas = Callable[..., CompletedProcess[str]]
 
@@ -25,15 +30,95 @@ def test_the_files_and_how_to_use_them_are_told(pdnas: Pdnas, run: Path) -> None
     assert done.stdout.splitlines() == [
         "wrote run/network.pt",
         "wrote run/network.py",
-        "from network import load_network",
-        "logits = load_network()(x, edge_index)",
+        "from network import classes, load_network, prepare",
+        "names = classes(load_network()(*prepare(x, edge_index)))",
     ]
 
 
-def test_the_file_of_a_run_says_how_its_data_were_read(pdnas: Pdnas, run: Path) -> None:
-    pdnas("export", run)
-    about = " ".join((run / "network.py").read_text().split())
-    assert "the features of each node were left as they are" in about
+RAW = """
+import sys
+sys.path.insert(0, "run")
+sys.modules["pdnas"] = None
+import csv
+import torch
+from network import classes, load_network, prepare
+with open("{folder}/nodes.csv") as file:
+    nodes = list(csv.DictReader(file))
+with open("{folder}/edges.csv") as file:
+    edges = list(csv.DictReader(file))
+number = {{node["id"]: place for place, node in enumerate(nodes)}}
+x = torch.tensor([[float(node[name]) for name in "abcde"] for node in nodes])
+ends = [[number[edge["source"]], number[edge["target"]]] for edge in edges]
+logits = load_network()(*prepare(x, torch.tensor(ends).t()))
+torch.save((logits.detach(), classes(logits)), "theirs.pt")
+"""
+"""What a user does with the raw tables and the exported file alone."""
+
+
+@pytest.mark.parametrize("labels", ["class", "yes-or-no", "several"])
+@pytest.mark.parametrize(
+    "flags", [[], ["--undirected", "off"], ["--normalize", "on"], ["--normalize=off"]]
+)
+def test_raw_tables_come_to_the_predictions_of_the_run(
+    pdnas: Pdnas, folder: Path, flags: list[str], labels: str
+) -> None:
+    edges = folder / "edges.csv"
+    header, *lines = edges.read_text().splitlines()
+    source, target = lines[0].split(",")[:2]
+    # Twice the same edge, one that leads back, and loops.
+    more = [lines[0], lines[1], f"{target},{source}", f"{source},{source}", f"{source},{source}"]
+    only = {line.split(",")[0] + "," + line.split(",")[1] for line in [*lines, *more]}
+    assert len(only) < len(lines) + len(more)
+    edges.write_text("\n".join([header, *lines, *more]) + "\n")
+    nodes = folder / "nodes.csv"
+    with nodes.open() as file:
+        rows = list(csv.DictReader(file))
+    rows[3] |= dict.fromkeys("abcde", "0")
+    for place, row in enumerate(rows):
+        if labels == "yes-or-no":
+            row["label"] = ("no", "yes")[place % 2]
+        elif labels == "several":
+            del row["label"]
+            row |= {"label:odd": str(place % 2), "label:low": str(int(place < 10))}
+    with nodes.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    short = ("--epochs", "9", "--hidden", "8", "--run-dir", "run", "--quiet")
+    assert pdnas("train", "gcn", folder, *flags, *short).returncode == 0
+    assert pdnas("export", "run", "--quiet").returncode == 0
+    assert pdnas("predict", "run", folder, "-o", "ours.npz", "--quiet").returncode == 0
+    script = RAW.format(folder=folder)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    logits, names = torch.load("theirs.pt")
+    with np.load("ours.npz") as ours:
+        np.testing.assert_allclose(logits.numpy(), ours["logits"], rtol=0, atol=1e-6)
+        if labels == "several":
+            told = [
+                [n for n, has in zip(ours["class_names"], row, strict=True) if has]
+                for row in ours["class"]
+            ]
+            assert names == told
+        else:
+            assert names == ours["class"].tolist()
+
+
+def test_a_program_says_how_its_data_were_prepared(pdnas: Pdnas, folder: Path) -> None:
+    short = ("--epochs", "2", "--hidden", "8", "--run-dir", "run", "--quiet")
+    assert pdnas("train", "gcn", folder, *short, "--normalize", "on").returncode == 0
+    assert pdnas("export", "run", "--format", "torch").stdout.splitlines()[1:] == [
+        "from torch_geometric.utils import to_undirected",
+        "# The features of each node sum to one, but for nodes whose sum is 0.",
+        "sums = x.sum(dim=1, keepdim=True)",
+        "x = x / torch.where(sums == 0, 1.0, sums)",
+        "# Every edge leads both ways, and each is there once.",
+        "edge_index = to_undirected(edge_index, num_nodes=x.size(0))",
+        "network = torch.export.load('run/network.pt2').module()",
+        "logits = network(x, edge_index)",
+    ]
 
 
 def test_a_program_goes_where_it_is_asked_to(pdnas: Pdnas, run: Path) -> None:
@@ -66,7 +151,8 @@ def test_quiet_says_nothing(pdnas: Pdnas, run: Path) -> None:
         (["nowhere"], "'nowhere' is not a run directory"),
         (["run", "--format", "onnx"], "onnx"),
         (["run", "-o", "run"], "'run' is a folder"),
-        (["run", "-o", "no/network.py"], "cannot be written"),
+        (["run", "-o", "no/network.py"], "There is no folder 'no' for the output"),
+        (["run", "-o", "torch.py"], "would hide the module 'torch'"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -77,6 +163,12 @@ def test_bad_input_is_one_sentence(
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert expected in done.stderr
+
+
+def test_an_export_is_replaced_only_if_that_is_asked_for(pdnas: Pdnas, run: Path) -> None:
+    assert pdnas("export", run).returncode == 0
+    assert "network.py' exists already" in pdnas("export", run).stderr
+    assert pdnas("export", run, "--force").returncode == 0
 
 
 def test_a_published_network_is_one_sentence(pdnas: Pdnas, tiny: Path) -> None:

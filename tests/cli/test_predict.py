@@ -38,7 +38,7 @@ def logits(path: Path) -> Any:
 
 def saved(pdnas: Pdnas, *arguments: str | Path) -> Any:
     """The logits that a command writes."""
-    done = pdnas("predict", *arguments, "-o", "found.npz", "--quiet")
+    done = pdnas("predict", *arguments, "-o", "found.npz", "--force", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     return logits(Path("found.npz"))
 
@@ -148,7 +148,9 @@ def test_labels_of_one_class_of_none_or_of_another_are_no_obstacle(
         assert f"accuracy on the 20 node(s) with a known label: {5 * right:.2f} %" in done.stderr
     else:
         assert "label" not in table.column_names
-        assert done.stderr == ""
+        unknown = "20 node(s) of 'other' have labels that the network does not know: another; "
+        assert (unknown in done.stderr.replace(str(other), "other")) == (label == "another")
+        assert done.stderr.count("\n") == (label == "another")
 
 
 def refused(pdnas: Pdnas, *arguments: str | Path) -> str:
@@ -159,6 +161,30 @@ def refused(pdnas: Pdnas, *arguments: str | Path) -> str:
     assert done.stderr.count("\n") == 1
     assert sorted(Path().rglob("*")) == before, "something was written"
     return done.stderr
+
+
+def test_csv_goes_to_stdout_if_that_is_asked_for(pdnas: Pdnas, run: Path) -> None:
+    done = pdnas("predict", run, "-o", "-")
+    assert pdnas("predict", run, "-o", "a.csv").returncode == 0
+    assert (done.returncode, done.stdout) == (0, Path("a.csv").read_text())
+    assert "both write to stdout" in refused(pdnas, run, "-o", "-", "--json")
+
+
+def test_nothing_is_written_over(pdnas: Pdnas, run: Path, folder: Path) -> None:
+    nodes, own = folder / "nodes.csv", folder / "own.csv"
+    own.write_text("precious")
+    before = nodes.read_bytes()
+    for data in ([folder], []):
+        for force in ([], ["--force"]):
+            said = refused(pdnas, run, *data, "-o", nodes, *force)
+            assert "belongs to the data" in said
+    assert "own.csv' exists already" in refused(pdnas, run, "-o", own)
+    assert (nodes.read_bytes(), own.read_text()) == (before, "precious")
+    Path("null.csv").symlink_to("/dev/null")
+    assert "is a device" in refused(pdnas, run, "-o", "null.csv", "--force")
+    assert "is a device" in refused(pdnas, run, "-o", "/dev/full")
+    assert pdnas("predict", run, "-o", own, "--force", "--quiet").returncode == 0
+    assert own.read_text() != "precious"
 
 
 def test_missing_columns_are_named(pdnas: Pdnas, run: Path, folder: Path) -> None:

@@ -10,6 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from pdnas import page
 from pdnas.cli import report
 from pdnas.errors import RunError
 from pdnas.report import read_run
@@ -47,10 +48,10 @@ def test_a_search_leaves_its_page_and_says_where(pdnas: Pdnas, tiny: Path) -> No
 def test_a_page_that_cannot_be_written_does_not_lose_the_result(
     pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> Path:
+    def full(*_: object, **__: object) -> Path:
         raise RunError("The report 'x' cannot be written (No space left on device); make room.")
 
-    monkeypatch.setattr(report, "write_report", full)
+    monkeypatch.setattr(page, "write_report", full)
 
     done = pdnas("train", "gcn", tiny, "--epochs", "3", "--run-dir", "run", "--json", "--quiet")
 
@@ -92,17 +93,30 @@ def test_the_page_can_be_put_elsewhere_without_a_word(pdnas: Pdnas, trained: Pat
         (["run", "run"], "is given twice"),
         (["run", "other", "--watch"], "--watch follows one run"),
         (["run", "--interval", "0"], "--interval is 0.0; give 0.1"),
-        (["run", "-o", "missing/page.html"], "cannot be written"),
+        (["run", "-o", "missing/page.html"], "There is no folder 'missing' for the output"),
+        (["run", "-o", "mine.html"], "'mine.html' exists already"),
+        (["run", "-o", "tiny.npz"], "a page ends in .html or .htm; name it so"),
+        (["run", "-o", "/dev/null"], "a page ends in .html or .htm"),
+        (["run", "other", "-o", "page"], "a page ends in .html or .htm"),
     ],
 )
 def test_bad_input_is_one_sentence(
-    pdnas: Pdnas, trained: Path, arguments: list[str], expected: str
+    pdnas: Pdnas, tiny: Path, trained: Path, arguments: list[str], expected: str
 ) -> None:
+    Path("mine.html").write_text("<!doctype html><title>mine</title>")
+    Path("tiny.npz").symlink_to(tiny)
     done = pdnas("report", *arguments)
 
     assert done.returncode == 2
+    assert Path("mine.html").read_text() == "<!doctype html><title>mine</title>"
     assert expected in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_an_earlier_page_is_renewed(pdnas: Pdnas, trained: Path) -> None:
+    for _ in range(2):
+        assert pdnas("report", trained).returncode == 0
+        assert pdnas("report", trained, "-o", "page.html").returncode == 0
 
 
 def test_watching_ends_with_the_run(pdnas: Pdnas, trained: Path) -> None:
@@ -145,6 +159,67 @@ def test_watching_can_be_stopped(
 
     assert done.returncode == 130
     assert (trained / "report.html").is_file()
+
+
+def test_a_page_that_is_no_longer_watched_does_not_load_itself_again(
+    pdnas: Pdnas, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, seen = trained / "report.html", []
+
+    def stop(_: float) -> None:
+        seen.append('http-equiv="refresh"' in page.read_text())
+        raise KeyboardInterrupt
+
+    (trained / RESULT).unlink()
+    monkeypatch.setattr("pdnas.cli.report.time.sleep", stop)
+    pdnas("report", trained, "--watch")
+
+    assert seen == [True]
+    assert 'http-equiv="refresh"' not in page.read_text()
+
+
+def test_a_run_that_was_stopped_says_how_it_goes_on(pdnas: Pdnas, trained: Path) -> None:
+    (trained / RESULT).unlink()
+
+    assert pdnas("report", trained).returncode == 0
+
+    page = (trained / "report.html").read_text()
+    assert "This run was stopped; go on with: pdnas resume run" in page
+    assert "<code>pdnas resume run</code>" in page
+    assert "pdnas predict" not in page
+    assert "The run goes on" not in page
+    assert 'http-equiv="refresh"' not in page
+
+
+def test_a_run_at_work_is_said_to_go_on(pdnas: Pdnas, trained: Path) -> None:
+    (trained / RESULT).unlink()
+
+    with RunDirectory.open(trained).alone():
+        pdnas("report", trained)
+
+    page = (trained / "report.html").read_text()
+    assert "The run goes on." in page
+    assert "was stopped" not in page
+
+
+def test_watching_says_once_that_nobody_works_on_the_run_and_waits(
+    pdnas: Pdnas, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, naps = (trained / RESULT).read_bytes(), []
+
+    def nap(_: float) -> None:
+        naps.append(1)
+        if len(naps) == 3:
+            (trained / RESULT).write_bytes(result)
+
+    (trained / RESULT).unlink()
+    monkeypatch.setattr("pdnas.cli.report.time.sleep", nap)
+
+    done = pdnas("report", trained, "--watch")
+
+    assert done.returncode == 0
+    assert len(naps) == 3
+    assert done.stderr.count("Nobody works on 'run'; go on with: pdnas resume run\n") == 1
 
 
 def test_a_run_without_epochs_has_nothing_to_tell_yet(trained: Path) -> None:

@@ -278,6 +278,16 @@ def test_a_finished_search_stays_as_it_is(pdnas: Pdnas, searched: Path) -> None:
     assert before == {path: path.read_bytes() for path in searched.rglob("*") if path.is_file()}
 
 
+def test_lost_weights_of_a_search_are_written_again(pdnas: Pdnas, searched: Path) -> None:
+    weights = searched / "model.safetensors"
+    before = weights.read_bytes()
+    weights.write_bytes(before[:-4])
+    said = one_sentence(pdnas("export", searched))
+    assert said.endswith("; have them written again with: pdnas resume searched."), said
+    assert pdnas("resume", searched, "--quiet").returncode == 0
+    assert weights.read_bytes() == before
+
+
 def test_json_and_quiet_mean_the_same_as_in_search(pdnas: Pdnas, searched: Path) -> None:
     done = pdnas("resume", searched, "--json", "--quiet")
     said = json.loads(done.stdout)
@@ -435,6 +445,14 @@ def test_a_finished_tuning_comes_to_the_same_result(pdnas: Pdnas, tuned: Path) -
     assert (outcome(tuned), (tuned / "history.jsonl").read_bytes()) == (before, history)
 
 
+def test_lost_weights_of_a_tuning_are_written_again(pdnas: Pdnas, tuned: Path) -> None:
+    weights = tuned / "model.safetensors"
+    before = weights.read_bytes()
+    weights.unlink()
+    assert pdnas("resume", tuned, "--quiet").returncode == 0
+    assert weights.read_bytes() == before
+
+
 def test_a_finished_tuning_still_says_how_long_it_took(pdnas: Pdnas, tuned: Path) -> None:
     before = json.loads((tuned / "result.json").read_text())
     assert pdnas("resume", tuned, "--quiet").returncode == 0
@@ -444,7 +462,7 @@ def test_a_finished_tuning_still_says_how_long_it_took(pdnas: Pdnas, tuned: Path
 def test_json_and_quiet_mean_the_same_as_in_tune(pdnas: Pdnas, tuned: Path) -> None:
     done = pdnas("resume", tuned, "--json", "--quiet")
     said = json.loads(done.stdout)
-    assert said.pop("run") == "tuned"
+    assert (said.pop("run"), said.pop("report")) == ("tuned", "tuned/report.html")
     assert said == json.loads((tuned / "result.json").read_text())
     assert pdnas("resume", tuned, "--quiet").stdout == ""
 

@@ -55,7 +55,7 @@ STRATEGY_FLAGS = {
     "--gate-noise": ("logistic", PAPER),
     "--graph-summary": ("on", PAPER),
     "--pool": ("9", [*PAPER, "--candidates", "3"]),
-    "--adapted": ("4", ["--pool", "8"]),
+    "--adapted": ("4", ["--space", "paper", "--pool", "8"]),
     "--adapt-epochs": ("9", ["--pool", "8", "--adapted", "4"]),
 }
 """A value for each, and the flags beside which it matters."""
@@ -294,7 +294,7 @@ def test_a_run_directory_holds_what_the_design_says(search: Run, tiny: Path) -> 
     assert result.keys() >= PROMISED
     assert result["split"].keys() >= {"name", "sha256"}
     assert all(result[part].keys() >= {"mean", "std", "values"} for part in ("val", "test"))
-    assert (result["task"], result["strategy"], result["space"]) == (str(tiny), "pdnas", "paper")
+    assert (result["task"], result["strategy"], result["space"]) == (str(tiny), "pdnas", "extended")
     assert result["architecture"] == json.loads((folder / "architecture.json").read_text())
     assert result["search_seconds"] > 0
     assert result["version"] == package.__version__
@@ -486,7 +486,7 @@ def test_designs_are_baselines_of_the_space_that_are_trained_too(search: Run, pl
 def test_incumbents_are_networks_that_are_trained_too(search: Run, tmp_path: Path) -> None:
     mine = Architecture(blocks=(BlockSpec(attention="cos"), BlockSpec(expansion=4)))
     mine.save(tmp_path / "mine.json")
-    trials = search("--incumbents", tmp_path / "mine.json")["search"]["trials"]
+    trials = search("--incumbents", tmp_path / "mine.json", "--space", "paper")["search"]["trials"]
     first = [trial for trial in trials if trial["seed"] == 2**32]
     assert [trial["shared_val"] is None for trial in first] == [False, True]
     assert Architecture.model_validate(first[1]["architecture"]) == mine
@@ -794,7 +794,10 @@ def test_a_run_directory_that_exists_is_refused(refused: Callable[..., str], pla
         (["--seeds", "0"], r"--seeds is 0; give 1 to 10000\."),
         (["--mutations=-1"], r"--mutations is -1; give 0 to 10000\."),
         (["--repeats=0"], r"--repeats is 0; give 1 to 10000\."),
-        (["--incumbents", "gcn"], r"An incumbent is not a member of the space 'paper'; search in"),
+        (
+            ["--space", "paper", "--incumbents", "gcn"],
+            r"An incumbent is not a member of the space 'paper'; search in",
+        ),
         (
             ["--incumbents", "appnp"],
             r"The incumbent 'appnp' is not made of blocks.*among --controls",

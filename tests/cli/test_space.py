@@ -11,8 +11,13 @@ from pdnas.space import EXTENDED, PAPER, SearchSpace
 Pdnas = Callable[..., CompletedProcess[str]]
 
 
-def test_the_paper_space_is_the_default(pdnas: Pdnas) -> None:
-    done = pdnas("space", "--json")
+def test_the_extended_space_is_the_default(pdnas: Pdnas) -> None:
+    said = json.loads(pdnas("space", "--json").stdout)
+    assert SearchSpace.from_json(json.dumps(said["space"])) == EXTENDED
+
+
+def test_the_paper_space_is_counted(pdnas: Pdnas) -> None:
+    done = pdnas("space", "paper", "--json")
     said = json.loads(done.stdout)
     assert done.returncode == 0
     assert SearchSpace.from_json(json.dumps(said["space"])) == PAPER

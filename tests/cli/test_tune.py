@@ -33,6 +33,7 @@ from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
 from pdnas.training import RECIPES, Recipe, memory
 from pdnas.tuning import Tuning, local
 from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import RecipeStudy, Row
 from pdnas.tuning.work import TrainingWork
 
@@ -80,6 +81,8 @@ JOB_FLAGS: dict[str, tuple[list[str], Any]] = {
 }
 """Flags that are fields of the searches, and what they become."""
 
+NOWHERE = "postgresql://me:secret@127.0.0.1:1/db"
+
 OTHER_FLAGS = {
     "--architecture",
     "--space",
@@ -90,6 +93,9 @@ OTHER_FLAGS = {
     "--recipe",
     "--epochs",
     *WORKER_FLAGS,
+    "--storage",
+    "--study",
+    "--grace",
     "--split",
     "--split-seeds",
     "--metric",
@@ -148,7 +154,7 @@ def rows(run: str = "run") -> list[Row]:
         fields=settings.tuning.fields,
         trials=settings.tuning.trials,
         seeds=settings.tuning.trial_seeds,
-        journal=Path(run) / JOURNAL,
+        storage=JournalFile(Path(run) / JOURNAL),
     ).rows()
 
 
@@ -228,7 +234,9 @@ def test_architecture_brings_its_hidden_size_and_its_recipe(
 @pytest.mark.usefixtures("_here")
 def test_a_network_that_is_not_made_of_blocks_is_tuned_too(pdnas: Program, tiny: Path) -> None:
     given = ["--architecture", "appnp", *LEAN, "--trials", "2"]
-    assert pdnas("tune", tiny, *given, "--run-dir", "run").returncode == 0
+    done = pdnas("tune", tiny, *given, "--run-dir", "run")
+    assert "run: run\nreport: run/report.html\n" in done.stdout
+    assert "pdnas report run" in Path("run/report.html").read_text()
     assert load_run("run").architecture == BASELINES["appnp"].design
     assert pdnas("train", "run", tiny, "--run-dir", "again", "--quiet").returncode == 0
     assert load_run("again").recipe == load_run("run").recipe
@@ -335,6 +343,7 @@ def test_a_tuning_ends_with_a_table_and_the_recipe(pdnas: Program, tiny: Path) -
         "predictions.safetensors",
         "result.json",
         "checkpoint",
+        "report.html",
     }
 
 
@@ -344,7 +353,7 @@ def test_json_is_one_line_and_quiet_says_nothing(pdnas: Program, tiny: Path) -> 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
     said = json.loads(done.stdout)
-    assert said.pop("run") == "run"
+    assert (said.pop("run"), said.pop("report")) == ("run", "run/report.html")
     assert said == json.loads(Path("run/result.json").read_text())
     done = pdnas("tune", tiny, *GIVEN, "--quiet", "--run-dir", "other")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -553,6 +562,12 @@ def test_workers_and_threads_may_differ_when_it_goes_on(pdnas: Program, tiny: Pa
         (["--split-seeds", "0..3"], "A tuning is on one split"),
         (["--wrokers", "2"], "--wrokers"),
         (["--workers", "0"], "number of workers is 0; give 1 to"),
+        (["--study", "mine"], "--study and --grace are for a study in a database; give its"),
+        (["--grace", "9"], "--study and --grace are for a study in a database; give its"),
+        (["--storage", "mysql://me@host/db"], "--storage is no PostgreSQL URL; write it as"),
+        (["--storage", NOWHERE, "--grace", "0"], "--grace is 0; give 1 to 86400 seconds."),
+        (["--storage", NOWHERE, "--study", ""], "The name of --study is empty; give one"),
+        (["--storage", NOWHERE], "'postgresql://me@127.0.0.1:1/db' cannot be reached (Connection"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -561,6 +576,30 @@ def test_bad_values_are_one_sentence_and_leave_nothing_behind(
 ) -> None:
     assert said in one_sentence(pdnas("tune", tiny, *flags))
     assert list(place.iterdir()) == []
+
+
+def test_without_psycopg_a_database_is_refused(
+    pdnas: Program, tiny: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "pdnas.tuning.postgresql", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    said = one_sentence(pdnas("tune", tiny, "--storage", NOWHERE))
+    assert said.endswith("install it with: pip install 'pdnas[postgresql]'.")
+    assert list(place.iterdir()) == []
+
+
+def test_the_storage_is_recorded_without_its_password(
+    asked: Callable[..., TuneSettings], tiny: Path
+) -> None:
+    flags = ["--storage", NOWHERE, "--device", "cpu"]
+    settings = asked(tiny, *flags, "--study", "mine", "--grace", "9")
+    assert settings.storage is not None
+    assert settings.storage.url == "postgresql://me@127.0.0.1:1/db"
+    assert (settings.storage.study, settings.storage.grace) == ("mine", 9)
+    unnamed = [asked(tiny, *flags, *more).storage for more in ([], ["--trials=3"], ["--lr=0.5"])]
+    names = [storage.study for storage in unnamed if storage is not None]
+    assert names[0] == names[1] != names[2]
+    assert asked(tiny).storage is None
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "9999"])

@@ -122,7 +122,7 @@ def test_other_rivals_and_more_seeds_are_added(make: Make) -> None:
         ({"seed": 1}, "seed was 0 and is 1"),
         ({"recipe": "shared"}, "recipe was own and is shared"),
         ({"shared_recipe": "gat"}, "another shared_recipe"),
-        ({"space": SPACES["extended"]}, "another space"),
+        ({"space": SPACES["paper"]}, "another space"),
         ({"workers": 2}, "workers was 1 and is 2"),
         ({"threads": 2}, "threads was 1 and is 2"),
         ({"asked": {"normalize": "on"}}, "normalize was None and is on"),

@@ -175,8 +175,11 @@ def test_the_file_says_what_it_is(
     assert "12,345" in about
     assert "0: mlp x2, gat x4, max, none, bias, layer norm, elu" in about
     assert "0 -> 1." in about
-    assert "from mine import CLASSES, load_network" in about
-    assert "features of each node were scaled to sum to one, and no edge was added" in about
+    assert "from mine import classes, load_network, prepare" in about
+    x, edge_index = torch.tensor([[1.0, 3.0], [0.0, 0.0]]), torch.tensor([[0, 0], [1, 1]])
+    x, edge_index = module.prepare(x, edge_index)
+    assert (x.tolist(), edge_index.tolist()) == ([[0.25, 0.75], [0, 0]], [[0], [1]])
+    assert module.classes(torch.eye(6)[[2, 0]]) == ["c", "a"]
     assert tuple("abcdef") == module.CLASSES
     assert tuple("vwxyz") == module.FEATURES
     assert "with the largest" in (tmp_path / "mine.py").read_text()

@@ -83,7 +83,9 @@ def test_files_are_written_into_the_run(run: Path) -> None:
     assert export(run, "torch") == [run / "network.pt2"]
     written = {run / "network.pt", run / "network.py", run / "network.pt2"}
     assert set(run.iterdir()) - before == written
-    assert export(run) == [run / "network.pt", run / "network.py"]
+    with pytest.raises(PdnasError, match=r"network\.py' exists already; .* --force to replace it"):
+        export(run)
+    assert export(run, force=True) == [run / "network.pt", run / "network.py"]
 
 
 def test_a_result_is_written_where_one_is(
@@ -135,7 +137,7 @@ def test_programs_of_any_attention_take_any_graph(result_of: ResultOf, tmp_path:
             {"blocks": (*blocks_of, last), "attention_normalization": normalization}
         )
         result = result_of(architecture, out_channels=1, class_names=("no", "yes"))
-        (path,) = export(result, "torch", tmp_path / "network.pt2")
+        (path,) = export(result, "torch", tmp_path / "network.pt2", force=True)
         program = torch.export.load(path).module()
         for nodes, edges in SIZES:
             x, edge_index = torch.randn(nodes, 5), torch.randint(nodes, (2, edges))
@@ -169,13 +171,16 @@ def test_a_network_that_differs_is_not_written(
 @pytest.mark.parametrize(
     ("kind", "name", "expected"),
     [
-        ("python", "there", "is a folder; give a file"),
+        ("python", "there", "is a folder; give the path of a file"),
         ("python", "network.txt", r"does not end in \.py"),
         ("torch", "network.py", r"does not end in \.pt2"),
         ("python", "my-network.py", "cannot import"),
         ("python", "class.py", "cannot import"),
-        ("python", "nowhere/network.py", r"cannot be written \(No such file"),
-        ("python", "data.py", "exists already, and the weights would replace it"),
+        ("python", "nowhere/network.py", r"There is no folder '.*nowhere' for the output"),
+        ("python", "data.py", r"data\.pt' exists already"),
+        ("python", "torch.py", "would hide the module 'torch'"),
+        ("python", "torch_geometric.py", "would hide the module 'torch_geometric'"),
+        ("python", "pathlib.py", "would hide the module 'pathlib'"),
         ("onnx", "network.onnx", "Unknown export format 'onnx'; known are: python, torch"),
     ],
 )

@@ -1,16 +1,20 @@
 """Runs to report on: searched and trained once, on a graph whose class names are hostile."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
 import torch
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 from pdnas.cli import main
 from pdnas.report.reading import Run, read_run
-from pdnas.runs import HISTORY, PREDICTIONS, RESULT
+from pdnas.runs import HISTORY, JOURNAL, PREDICTIONS, RESULT, SETTINGS
 
 HOSTILE = "<script>alert(1)</script>"
 """What a class is called."""
@@ -59,6 +63,35 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
 def searched(made: dict[str, Path]) -> Run:
     """A finished search of two shapes."""
     return read_run(made["grid"])
+
+
+@pytest.fixture(scope="session")
+def tuned(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training as a tuning leaves it: with the journal of its trials."""
+    path = tmp_path_factory.mktemp("tuned") / "tuned"
+    shutil.copytree(made["trained"], path)
+    settings = json.loads((path / SETTINGS).read_text())
+    settings |= {"command": "tune", "tuning": {"fields": ["lr", "dropout"]}}
+    (path / SETTINGS).write_text(json.dumps(settings))
+    recipe = json.loads((path / RESULT).read_text())["recipe"]
+    storage = JournalStorage(JournalFileBackend(str(path / JOURNAL)))
+    grid = optuna.create_study(storage=storage, study_name="grid", direction="maximize")
+    for hidden, val in ((4, 0.6), (8, 0.5)):
+        grid.enqueue_trial({"hidden": hidden})
+        trial = grid.ask()
+        trial.suggest_categorical("hidden", [4, 8])
+        grid.tell(trial, val)
+    study = optuna.create_study(storage=storage, study_name="recipe", direction="maximize")
+    study.set_user_attr("interrupted", [1])
+    for lr, figure in ((0.3, 0.5), (0.2, 0.1), (recipe["lr"], 0.7), (0.4, None)):
+        trial = study.ask()
+        trial.set_user_attr("recipe", recipe | {"lr": lr})
+        study.tell(trial, figure, state=None if figure else optuna.trial.TrialState.PRUNED)
+    study.enqueue_trial({}, user_attrs={"round": 2})
+    trial = study.ask()
+    trial.set_user_attr("recipe", recipe)
+    study.tell(trial, 0.65)
+    return path
 
 
 @pytest.fixture

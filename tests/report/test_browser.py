@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pdnas.cli.report import write_page
+from pdnas.page import write_page
 
 pytestmark = pytest.mark.browser
 
@@ -33,8 +33,10 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def pages(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A page of a search, of a training, of several runs, and of a run that goes on."""
+def pages(
+    made: dict[str, Path], tuned: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """A page of each kind of run, of several runs, and of a run that was stopped."""
     place = tmp_path_factory.mktemp("pages")
     going = place / "going"
     shutil.copytree(made["grid"], going)
@@ -47,6 +49,7 @@ def pages(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> di
         "training": [made["trained"]],
         "several": [made["grid"], made["rated"], made["trained"]],
         "unfinished": [going],
+        "tuning": [tuned],
     }
     return {name: write_page(paths, place / f"{name}.html") for name, paths in runs.items()}
 
@@ -107,7 +110,7 @@ def visit(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
         one.context.close()
 
 
-PLOTS = {"search": 20, "training": 2, "several": 1, "unfinished": 8}
+PLOTS = {"search": 20, "training": 2, "several": 1, "unfinished": 8, "tuning": 5}
 """How many plots a page has at least."""
 
 DRAWN = """(element) => element.querySelectorAll(
@@ -193,6 +196,61 @@ def test_a_change_of_the_system_is_followed(visit: Any) -> None:
     visited.page.emulate_media(color_scheme="dark")
 
     visited.page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+
+
+UNDRAWN = "[...document.querySelectorAll('.plot')].filter((p) => !p.querySelector('svg')).length"
+
+
+def test_paper_has_every_plot(visit: Any) -> None:
+    page = visit("search", color_scheme="dark").page
+    page.locator(".plot").first.scroll_into_view_if_needed()
+    assert page.evaluate(UNDRAWN) > 10
+
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+
+    assert page.evaluate(UNDRAWN) == 0
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    widest = "Math.max(...[...document.querySelectorAll('svg.main-svg')].map((s) => s.clientWidth))"
+    assert page.evaluate(widest) <= 680
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.locator("details.group:not([open])").count() > 0
+
+
+def test_a_page_shown_as_on_paper_has_every_plot(visit: Any) -> None:
+    page = visit("search").page
+
+    page.emulate_media(media="print")
+
+    page.wait_for_function(f"{UNDRAWN} === 0")
+
+
+def test_a_printed_page_has_its_plots(visit: Any, tmp_path: Path) -> None:
+    page = visit("training").page
+
+    page.pdf(path=tmp_path / "page.pdf")
+
+    assert page.evaluate(UNDRAWN) == 0
+
+
+def test_flags_are_whole(visit: Any) -> None:
+    page = visit("search").page
+
+    for flag in page.locator(".flag").all():
+        assert flag.evaluate("(element) => element.getClientRects().length") == 1
+
+
+def test_long_cells_have_room_and_captions_stay_in_sight_on_a_phone(visit: Any) -> None:
+    page = visit("several", viewport={"width": 390, "height": 844}).page
+
+    row = page.locator("#side-by-side table tbody tr").first
+    caption = page.locator("#side-by-side caption span").first.bounding_box()
+
+    assert row.bounding_box()["height"] < 180
+    assert caption["x"] + caption["width"] <= 390
+    region = page.locator("#side-by-side .scroll").first
+    region.evaluate("(element) => { element.scrollLeft = 200; }")
+    assert page.locator("#side-by-side caption span").first.bounding_box()["x"] == caption["x"]
 
 
 def test_commands_are_copied(visit: Any) -> None:

@@ -23,6 +23,10 @@ def trial(number: int, shared: float | None) -> Trial:
     )
 
 
+def replace_seed(one: Trial) -> Trial:
+    return one.model_copy(update={"seed": 1})
+
+
 def test_the_network_found_stands_out() -> None:
     trials = [trial(0, 0.4), trial(1, 0.6), trial(2, None)]
     rated = read_candidates(trials, ARCHITECTURES[1], 8)
@@ -38,6 +42,42 @@ def test_the_network_found_stands_out() -> None:
     assert "1 without an estimate are in the table only" in figure.caption
     assert figure.table is not None
     assert [row[0] for row in figure.table.rows] == ["0", "1 (found)", "2"]
+    assert str(ARCHITECTURES[1]) in found["hovertext"][0]
+
+
+def test_a_network_that_was_not_estimated_is_said_to_be_found() -> None:
+    rated = read_candidates([trial(0, 0.4), trial(1, None)], ARCHITECTURES[1], 8)
+
+    caption = draw_candidates(rated, None).caption
+
+    assert "1 without an estimate, the network found among them, are in the table only" in caption
+
+
+def test_several_trainings_of_the_network_found_are_explained() -> None:
+    again = replace_seed(trial(1, 0.6))
+    rated = read_candidates([trial(0, 0.4), trial(1, 0.6), again], ARCHITECTURES[1], 8)
+
+    figure = draw_candidates(rated, None)
+
+    assert "The 2 stars are one network, the one found" in figure.caption
+    assert figure.table is not None
+    assert [row[1] for row in figure.table.rows] == ["1", "1", "2"]
+
+
+def test_points_that_coincide_share_a_label() -> None:
+    rated = read_candidates([trial(0, 0.4), trial(0, 0.4), trial(1, 0.9)], None, 8)
+
+    (others,) = draw_candidates(rated, None).plot["data"]
+
+    assert others["text"] == ["0, 1", "", "2"]
+
+
+def test_a_label_has_a_few_numbers_at_most() -> None:
+    rated = read_candidates([trial(0, 0.4) for _ in range(9)], None, 8)
+
+    (others,) = draw_candidates(rated, None).plot["data"]
+
+    assert others["text"][0] == "0, 1, 2, 3, …"
 
 
 def test_without_estimates_the_trainings_are_shown_in_their_order() -> None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pdnas.report.classes import LARGEST, class_table, draw_classes, read_classes
+from pdnas.report.classes import LARGEST, class_table, draw_classes, read_classes, wilson
 from pdnas.runs import Predictions
 
 
@@ -54,6 +54,19 @@ def test_a_class_that_is_never_met_has_no_division_by_zero() -> None:
     record = read_classes(predictions([A], [0], [3]), ("a", "b"))
 
     assert record.scores[1].f1 == 0.0
+
+
+def test_wilsons_interval_is_that_of_the_books() -> None:
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)  # Newcombe 1998, table I
+    assert wilson(50, 50) == pytest.approx((0.9286, 1.0), abs=1e-4)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_right_nodes_have_an_interval_over_nodes() -> None:
+    record = read_classes(predictions([A] * 50, [0] * 50, [3] * 50), ("a", "b"))
+
+    assert record.right == 50
+    assert record.certainty == "95 % interval over nodes 92.87 to 100.00"
 
 
 def test_counts_are_written_and_names_are_text() -> None:

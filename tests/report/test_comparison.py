@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pdnas.report.comparison import difference_table, pair, side_by_side
+from pdnas.report.comparison import comparable, difference_table, pair, side_by_side, told_apart
 from pdnas.report.reading import Run, read_run
 from pdnas.runs import Scores
 
@@ -28,10 +28,17 @@ def test_equal_seeds_on_one_split_are_paired(searched: Run) -> None:
     assert pairing.val.mean == pytest.approx(50 * sum(shared))
 
 
+def elsewhere(run: Run) -> Run:
+    """The run as one of other data."""
+    assert run.result is not None
+    assert run.result.data is not None
+    data = run.result.data.model_copy(update={"sha256": "0" * 64})
+    return changed(run, task="other", data=data)
+
+
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"task": "other"}, "the tasks differ"),
         ({"metric": "macro-f1"}, "the metrics differ"),
         ({"seeds": (7, 8, 9)}, "no seed is in both"),
     ],
@@ -44,6 +51,49 @@ def test_what_cannot_be_paired_says_why(
     assert pairing.val is None
     assert reason in pairing.reason
     assert f"cannot be paired: {reason}" in difference_table([pairing]).rows[0][1]
+
+
+def test_the_same_data_at_another_path_are_paired(searched: Run) -> None:
+    assert pair(searched, changed(searched, task="../elsewhere/tables")).val is not None
+    assert pair(searched, changed(searched, task="../elsewhere/renamed")).val is not None
+
+
+def test_other_data_under_another_name_are_not_paired(searched: Run) -> None:
+    other = elsewhere(searched)
+
+    assert pair(searched, other).reason == "the tasks differ: other, tables"
+    assert comparable([searched, other, searched]) == [[searched, searched], [other]]
+    assert "of different tasks" in told_apart([searched, other])
+
+
+@pytest.mark.parametrize(
+    ("val", "words"),
+    [
+        (
+            (0.9, 0.9, 0.9),
+            "+10.00 (95 % interval +10.00 to +10.00), which can be told from nothing",
+        ),
+        ((0.7, 0.9, 0.95), "which cannot be told from nothing with so many pairs of trainings: 3."),
+    ],
+)
+def test_the_best_by_validation_is_told_from_the_next(
+    searched: Run, val: tuple[float, ...], words: str
+) -> None:
+    first = replace(changed(searched, val=Scores.of((0.8, 0.8, 0.8))), path=Path("first"))
+    better = replace(changed(searched, val=Scores.of(val)), path=Path("better"))
+
+    sentence = told_apart([first, better])
+
+    assert "By validation better is the best with" in sentence
+    assert words in sentence
+
+
+def test_what_is_alone_or_without_pairs_is_said(searched: Run, unfinished: Path) -> None:
+    lonely = changed(searched, seeds=(7, 8, 9))
+
+    assert "the only one that is finished" in told_apart([searched, read_run(unfinished)])
+    assert "cannot be paired: no seed is in both" in told_apart([searched, lonely])
+    assert told_apart([read_run(unfinished)]) == ""
 
 
 def test_other_splits_are_not_paired(searched: Run) -> None:

@@ -23,3 +23,11 @@ def test_the_most_settled_slot_is_named() -> None:
 
     assert "block 1, attention with 0.00" in figure.caption
     assert len(figure.plot["data"]) == 2
+
+
+def test_nothing_settled_names_no_slot() -> None:
+    slot = Slot(0, "heads", ("1", "2"), (0,), ((0.5,), (0.5,)))
+
+    caption = draw_entropy(read_entropy([slot]), "p").caption
+
+    assert "every slot is as open as can be: nothing was learned." in caption

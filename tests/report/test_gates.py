@@ -29,6 +29,13 @@ def test_likely_ones_are_named() -> None:
     assert figure.plot["data"][0]["z"] == [[0.5, 0.9], [0.5, 0.1], [0.5, 0.6]]
 
 
+def test_gates_that_are_neither_open_nor_closed_taught_nothing() -> None:
+    record = read_gates([{"epoch": 0, "gate_probs": [500] * 3}], PAPER, 2)
+
+    assert record is not None
+    assert "as likely open as closed: nothing was learned" in draw_gates(record, "p").caption
+
+
 def test_nothing_to_choose_is_no_figure() -> None:
     assert read_gates([{"epoch": 0, "gate_probs": []}], PAPER, 2) is None
     assert read_gates([{"epoch": 0}], PAPER, 2) is None

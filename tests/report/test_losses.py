@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from pdnas.report.losses import draw_losses, read_losses
 
 
@@ -37,13 +39,38 @@ def test_strategies_without_temperature_have_no_such_line() -> None:
 
 
 def test_long_histories_are_thinned_and_the_caption_says_so() -> None:
-    record = read_losses(epochs(1000))
+    record = read_losses(epochs(5000))
     assert record is not None
 
     _, val = draw_losses(record, "p", "accuracy")
 
     x = val.plot["data"][0]["x"]
-    assert len(x) == 150
-    assert (x[0], x[-1]) == (0, 999)
-    assert "150 of 1,000 points are shown." in val.caption
-    assert "The best, 99.90 %, was tried at epoch 999." in val.caption
+    assert len(x) <= 1000
+    assert (x[0], x[-1]) == (0, 4999)
+    assert "Of 5,000 points 1,000 at most are shown" in val.caption
+    assert "The best, 99.98 %, was tried at epoch 4999." in val.caption
+
+
+@pytest.mark.parametrize("count", [400, 5000])
+def test_the_best_that_the_caption_names_is_shown(count: int) -> None:
+    lines = epochs(count)
+    lines[283]["val"] = 1.0
+    lines[285]["val"] = -1.0
+    record = read_losses(lines)
+    assert record is not None
+
+    _, val = draw_losses(record, "p", "validation accuracy")
+
+    points = dict(zip(val.plot["data"][0]["x"], val.plot["data"][0]["y"], strict=True))
+    assert "tried at epoch 283." in val.caption
+    assert (points[283], points[285]) == (100.0, -100.0)
+
+
+def test_a_single_epoch_is_seen() -> None:
+    record = read_losses(epochs(1))
+    assert record is not None
+
+    losses, _ = draw_losses(record, "p", "validation accuracy")
+
+    assert {trace["mode"] for trace in losses.plot["data"]} == {"lines+markers"}
+    assert losses.plot["layout"]["xaxis"]["range"] == [-0.5, 0.5]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from pdnas.errors import RunError
 from pdnas.report import write_report
-from pdnas.report.page import render
+from pdnas.report.page import render, whole_flags
 from pdnas.report.reading import read_run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -106,10 +107,14 @@ def test_a_finished_run_does_not_load_itself_again(page: str) -> None:
     assert 'http-equiv="refresh"' not in page
 
 
-def test_an_unfinished_run_has_a_page_that_loads_itself_again(unfinished: Path) -> None:
-    text = render([read_run(unfinished)], {})
+def test_an_unfinished_run_has_a_page_that_loads_itself_again_if_it_is_watched(
+    unfinished: Path,
+) -> None:
+    text = render([read_run(unfinished)], {}, watched=True)
 
     assert 'http-equiv="refresh"' in text
+    assert 'http-equiv="refresh"' not in render([read_run(unfinished)], {})
+    assert "validation metric" not in text
     assert "is not finished" in text
     assert "search0-losses" in plots(text)
     assert "confusion" not in plots(text)
@@ -143,10 +148,39 @@ def test_older_runs_say_why_classes_are_missing(made: dict[str, Path], tmp_path:
 def test_several_runs_are_side_by_side(made: dict[str, Path], unfinished: Path) -> None:
     text = render([read_run(path) for path in (*made.values(), unfinished)], {})
 
-    assert "5 runs, of which 4 are finished." in text
+    assert "5 runs, of which 4 are finished. By validation " in text
+    assert "unfinished</dt><dd><strong>-</strong><span>tables: was stopped" in text
+    assert 'http-equiv="refresh"' not in text
     assert text.count('class="drawing"') == 4
     assert "paired by seed" in text
     assert list(plots(text)) == ["curves"]
+
+
+def test_runs_of_other_tasks_have_axes_of_their_own(made: dict[str, Path]) -> None:
+    run = read_run(made["grid"])
+    assert run.result is not None
+    assert run.result.data is not None
+    data = run.result.data.model_copy(update={"sha256": "0" * 64})
+    other = replace(run, result=run.result.model_copy(update={"task": "other", "data": data}))
+
+    text = render([run, other], {})
+
+    assert list(plots(text)) == ["curves", "curves1"]
+    assert "Validation during training on other" in text
+    assert "They are of different tasks or metrics" in text
+
+
+def test_flags_in_sentences_are_not_broken_and_text_stays_text() -> None:
+    told = whole_flags("try --max-parameters <b> & more")
+
+    assert told == 'try <span class="flag">--max-parameters</span> &lt;b&gt; &amp; more'
+
+
+def test_a_tuning_shows_its_trials(tuned: Path) -> None:
+    text = render([read_run(tuned)], {})
+
+    assert "tried-recipes" in plots(text)
+    assert "Each trial of recipes" in text
 
 
 def test_a_page_is_written_whole_or_not_at_all(made: dict[str, Path], tmp_path: Path) -> None:

@@ -1,18 +1,51 @@
 """What pages are made of."""
 
+import math
+
 import pytest
 
-from pdnas.report.parts import Section, layout, literal, look, percent, thinned, thinning
+from pdnas.report.parts import (
+    FEW,
+    Section,
+    layout,
+    line,
+    literal,
+    look,
+    over_epochs,
+    percent,
+    spaced,
+    thinned,
+    thinning,
+)
 
 
 @pytest.mark.parametrize("count", [1, 2, 149, 150, 151, 5000])
 def test_thinned_points_keep_the_ends_and_the_order(count: int) -> None:
-    shown = thinned(count)
-
-    assert len(shown) == min(count, 150)
-    assert shown == sorted(set(shown))
-    assert (shown[0], shown[-1]) == (0, count - 1)
+    for shown in (thinned([math.sin(n) for n in range(count)]), spaced(count)):
+        assert len(shown) <= min(count, 150)
+        assert shown == sorted(set(shown))
+        assert (shown[0], shown[-1]) == (0, count - 1)
     assert bool(thinning(count)) == (count > 150)
+
+
+@pytest.mark.parametrize("place", [1, 777, 1998])
+def test_thinned_lines_keep_their_peaks(place: int) -> None:
+    values = [0.5] * 2000
+    values[place] = 1.0
+
+    assert place in thinned(values)
+    assert place in thinned([-value for value in values])
+
+
+def test_few_points_are_marked_and_many_are_not() -> None:
+    short, long = (line("a", range(n), [0.5] * n, 0) for n in (FEW, FEW + 1))
+
+    assert (short["mode"], long["mode"]) == ("lines+markers", "lines")
+
+
+def test_few_epochs_have_whole_numbers() -> None:
+    assert over_epochs((0, 1), "y")["xaxis"]["dtick"] == 1
+    assert "dtick" not in over_epochs(range(400), "y")["xaxis"]
 
 
 def test_two_dozen_lines_look_different() -> None:

@@ -1,11 +1,13 @@
 """Run directories as reports see them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pdnas.errors import RunError
-from pdnas.report.reading import Run, read_history, read_run
+from pdnas.report.reading import Run, is_at_work, read_history, read_run
+from pdnas.runs import LOCK, RunDirectory
 
 
 def test_a_finished_search_is_read_whole(searched: Run) -> None:
@@ -16,7 +18,7 @@ def test_a_finished_search_is_read_whole(searched: Run) -> None:
     assert searched.cells == ((2, 4), (2, 8))
     assert {line["cell"] for line in searched.phase("search")} == {0, 1}
     assert searched.space is not None
-    assert searched.space.name == "paper"
+    assert searched.space.name == "extended"
 
 
 def test_lines_of_a_training_are_final(made: dict[str, Path]) -> None:
@@ -31,6 +33,39 @@ def test_a_run_that_is_being_written_has_what_is_whole(unfinished: Path) -> None
 
     assert run.result is None
     assert len(run.history) == 9
+
+
+def test_a_run_is_at_work_while_its_lock_is_held(unfinished: Path) -> None:
+    assert not read_run(unfinished).at_work
+
+    with RunDirectory.open(unfinished).alone():
+        assert read_run(unfinished).at_work
+    assert not read_run(unfinished).at_work
+
+
+def test_a_look_at_a_run_leaves_no_lock(unfinished: Path) -> None:
+    (unfinished / LOCK).unlink(missing_ok=True)
+
+    assert not is_at_work(unfinished)
+    assert not (unfinished / LOCK).exists()
+
+
+def test_how_a_run_goes_on_is_said(unfinished: Path) -> None:
+    run = read_run(unfinished)
+
+    assert run.way_on == f"go on with: pdnas resume {unfinished}"
+    assert "repeat the call in Python" in replace(run, settings={"task": None}).way_on
+
+
+def test_validation_has_the_name_of_its_metric_as_far_as_it_is_known(
+    searched: Run, unfinished: Path
+) -> None:
+    run = read_run(unfinished)
+
+    assert searched.validation == "validation accuracy"
+    assert run.validation == "validation"
+    asked = {"task": {"metric": "macro-f1"}}
+    assert replace(run, settings=asked).validation == "validation macro-f1"
 
 
 def test_no_history_is_no_lines(tmp_path: Path) -> None:

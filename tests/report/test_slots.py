@@ -48,6 +48,15 @@ def test_each_block_is_a_group_and_each_op_a_line() -> None:
     assert figure.table.rows == (("1", "50.0", "20.0"), ("2", "50.0", "80.0"))
 
 
+def test_what_was_not_learned_is_folded_and_said() -> None:
+    slot = Slot(0, "activation", ("tanh", "relu", "elu"), (0,), ((0.333,), (0.334,), (0.333,)))
+
+    (group,) = draw_slots([slot], "p")
+
+    assert group.folded
+    assert group.figures[0].caption.startswith("At the end all 3 are as likely as each other")
+
+
 def test_lines_differ_in_more_than_their_color() -> None:
     slot = Slot(0, "x", tuple("abcdefgh"), (0,), ((0.125,),) * 8)
     traces = draw_slots([slot], "p")[0].figures[0].plot["data"]

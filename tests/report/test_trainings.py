@@ -1,5 +1,6 @@
 """Validation during training."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from pdnas.report.reading import Run, read_run
@@ -20,6 +21,12 @@ def test_a_training_has_the_name_of_its_network(made: dict[str, Path]) -> None:
 
     assert {curve.network for curve in curves} == {"gcn"}
     assert len(curves) == 3
+
+
+def test_a_tuned_network_has_its_own_name(made: dict[str, Path]) -> None:
+    tuned = replace(read_run(made["trained"]), command="tune")
+
+    assert {curve.network for curve in read_curves(tuned)} == {"gcn"}
 
 
 def test_a_network_is_in_the_legend_once(searched: Run) -> None:

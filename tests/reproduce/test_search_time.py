@@ -12,6 +12,7 @@ from pdnas.reproduce.base import TASKS
 from pdnas.reproduce.search_time import ARCHITECTURES, CONTROLS, SearchTime
 from pdnas.reproduce.work import Leg, SearchedWork
 from pdnas.search.graphnas import GraphNas
+from pdnas.space import SPACES
 from pdnas.training import Recipe
 
 MakeLeg = Callable[..., Leg]
@@ -55,14 +56,14 @@ def test_ours_are_means_over_searches(leg_of: MakeLeg) -> None:
     assert cells(text, "pdnas") == [["60.00 ± 0.00, 60.00 ± 11.55", "-", "-"]]
 
 
-def test_the_default_search_is_timed() -> None:
+def test_the_default_search_of_the_paper_space_is_timed() -> None:
     works = SearchTime().works({}, quick=False, searches=2)
     keys = [f"{task}-{seed}{rival}" for seed in (0, 1) for task in TASKS for rival in RIVALS]
     assert list(works) == keys
     for key, work in works.items():
         assert isinstance(work, SearchedWork)
         strategy = GraphNas(epochs=ARCHITECTURES) if "graphnas" in key else Job().strategy
-        assert work.job == Job(strategy=strategy)
+        assert work.job == Job(space=SPACES["paper"], strategy=strategy)
         assert (work.seeds, work.trials) == (3, 0)
     assert [work.seed for work in works.values()] == [0] * 6 + [1] * 6
 

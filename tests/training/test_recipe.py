@@ -124,6 +124,10 @@ def test_a_field_that_is_not_there_is_one_sentence() -> None:
         RecipeError, match=r"not valid: Unknown field 'lrr'; known are: .*; did you mean 'lr'\?$"
     ):
         Recipe().changed(lrr=0.9)
+    with pytest.raises(RecipeError, match=r"Unknown field 'lrr'.*did you mean 'lr'"):
+        Recipe.model_validate({"lrr": 0.9})
+    with pytest.raises(RecipeError, match=r"^The recipe is not valid: lr: .*, but got -1\.$"):
+        Recipe(lr=-1)
 
 
 @pytest.mark.parametrize("given", ["gat", RECIPES["gat"], RECIPES["gat"].model_dump()])

@@ -280,6 +280,20 @@ def test_a_finished_run_is_not_trained_again(
     assert second.model_dump() == first.model_dump()
 
 
+def test_trainings_on_data_that_changed_are_not_gone_on_with(
+    architecture: Architecture,
+    tiny_task: GraphTask,
+    changed_task: GraphTask,
+    recipe: Recipe,
+    run: RunDirectory,
+) -> None:
+    train(architecture, tiny_task, recipe=recipe, seeds=1, run=run)
+    with pytest.raises(PdnasError, match="begun with other features, edges or labels: its data"):
+        train(architecture, changed_task, recipe=recipe, seeds=2, run=run)
+    with pytest.raises(PdnasError, match="begun on another split: its data have changed"):
+        train(architecture, tiny_task.with_split("random", 0), recipe=recipe, seeds=2, run=run)
+
+
 @pytest.mark.gpu
 def test_cuda_comes_close_to_the_cpu(architecture: Architecture, tiny_task: GraphTask) -> None:
     recipe = Recipe(epochs=20, dropout=0, input_dropout=0)

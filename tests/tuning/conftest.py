@@ -32,7 +32,7 @@ Open = Callable[..., Executor]
 RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
 """What clusters of tests are told: they tell nobody, and leave nothing in the home directory."""
 
-NODE = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
+NODE: dict[str, Any] = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
 """What each of their nodes has beside its CPUs."""
 
 

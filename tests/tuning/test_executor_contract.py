@@ -88,8 +88,13 @@ def test_what_is_lost_is_done_again_and_asks_nobody_twice(
 ) -> None:
     heard: list[Reported] = []
     work = deed("die once")
+
+    def hear(event: Reported) -> bool:
+        heard.append(event)
+        return False
+
     with open_executor() as executor:
-        ended = drive(executor, {0: work}, lambda event: bool(heard.append(event)))
+        ended = drive(executor, {0: work}, hear)
     assert isinstance(ended[0], Done)
     assert heard == [Reported(0, 1, 0.1), Reported(0, 2, 0.2)]
     assert work.times == 2

@@ -13,6 +13,7 @@ from pdnas.training import Recipe
 from pdnas.tuning import work
 from pdnas.tuning.inline import SEEDS, RecipeTuner
 from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import RecipeStudy
 from pdnas.tuning.work import TrainingWork
 
@@ -49,7 +50,12 @@ def tune(architecture: Architecture, tiny_task: GraphTask) -> Tune:
 
 def reopen(architecture: Architecture, journal: Path, trials: int = 4) -> RecipeStudy:
     return RecipeStudy(
-        architecture, BASE, fields=tuple(RANGES), trials=trials, seeds=SEEDS, journal=journal
+        architecture,
+        BASE,
+        fields=tuple(RANGES),
+        trials=trials,
+        seeds=SEEDS,
+        storage=JournalFile(journal),
     )
 
 

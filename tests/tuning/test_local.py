@@ -213,6 +213,7 @@ def test_a_process_that_dies_between_two_pieces_of_work_is_replaced(
 
 
 def test_nothing_is_left_behind(executor: Executor, work: TrainingWork) -> None:
+    assert isinstance(executor, LocalExecutor)
     folder = executor._folder
     assert {path.name for path in folder.iterdir()} == {"0.name", "0.task"}
     executor.start(0, lasting(work))

@@ -26,6 +26,7 @@ from pdnas.training import Recipe
 from pdnas.tuning import ray as on_ray
 from pdnas.tuning.executor import TRIES, Done, Executor, Failed
 from pdnas.tuning.ray import LOCAL, RayExecutor, Share
+from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import GridStudy, Row
 from pdnas.tuning.work import SearchWork, TrainingWork
 
@@ -54,7 +55,7 @@ if __name__ == "__main__":
 
 def study(executor: Executor, deeds: list[Deed], journal: Path) -> list[Row]:
     """The trials of a study that has a cell for each deed, and goes on where it stopped."""
-    study = GridStudy([{"deed": number} for number in range(len(deeds))], journal)
+    study = GridStudy([{"deed": number} for number in range(len(deeds))], JournalFile(journal))
 
     def supply() -> tuple[int, Deed] | None:
         asked = study.ask()
@@ -321,7 +322,7 @@ def test_another_version_of_pdnas_is_refused(
     open_ray: Open, deed: Callable[..., Deed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = on_ray._Order
-    monkeypatch.setattr(on_ray, "_Order", lambda *given: order(*given, version="0.0.1"))
+    monkeypatch.setattr(on_ray, "_Order", lambda *given: replace(order(*given), version="0.0.1"))
     with open_ray() as executor:
         executor.start(0, deed("end"))
         with pytest.raises(ExecutorError, match=r"cannot do the work \(it has pdnas .*\); install"):

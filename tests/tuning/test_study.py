@@ -12,6 +12,7 @@ from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import RunError
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import FINALISTS, FIRST, KNOWN, UNPRUNED, Ask, GridStudy, RecipeStudy
 
 ARCHITECTURE = Architecture(blocks=(BlockSpec(attention="gat"),))
@@ -31,7 +32,13 @@ def make(
     base: Recipe = BASE,
 ) -> RecipeStudy:
     return RecipeStudy(
-        ARCHITECTURE, base, fields=fields, trials=trials, seeds=seeds, seed=seed, journal=journal
+        ARCHITECTURE,
+        base,
+        fields=fields,
+        trials=trials,
+        seeds=seeds,
+        seed=seed,
+        storage=None if journal is None else JournalFile(journal),
     )
 
 
@@ -295,6 +302,22 @@ def test_an_interrupted_study_comes_to_the_same_end(deaths: set[int]) -> None:
         assert len(study.trials) == study.wanted
 
 
+@pytest.mark.parametrize("lost", [0, 1, 2, 3])
+def test_of_trials_side_by_side_the_lost_one_is_done_again(tmp_path: Path, lost: int) -> None:
+    """The others were finished, also those that were begun after it."""
+    expected = {asked.recipe for asked in finish(make(trials=4))[:4]}
+    journal = tmp_path / "journal"
+    study = make(trials=4, journal=journal)
+    asked = [trial for _ in range(4) if (trial := study.ask()) is not None]
+    for trial in asked:
+        if trial.number != lost:
+            study.done(trial.number, by_rate(trial))
+    again = make(trials=4, journal=journal).ask()
+    assert again is not None
+    assert again.recipe == asked[lost].recipe
+    assert {trial.recipe for trial in asked} == expected
+
+
 def test_what_is_finished_is_kept(tmp_path: Path) -> None:
     before = make(trials=4, journal=tmp_path / "journal")
     finish(before)
@@ -365,7 +388,10 @@ def test_a_table_shows_what_was_tried() -> None:
 
 
 def test_a_file_may_hold_both_studies(tmp_path: Path) -> None:
-    grid, recipes = GridStudy(CELLS, tmp_path / "journal"), make(journal=tmp_path / "journal")
+    grid, recipes = (
+        GridStudy(CELLS, JournalFile(tmp_path / "journal")),
+        make(journal=tmp_path / "journal"),
+    )
     assert grid.ask() == (0, CELLS[0])
     asked = recipes.ask()
     assert asked is not None
@@ -410,12 +436,12 @@ def test_the_best_cell_is_that_with_the_best_validation() -> None:
 def test_an_interrupted_grid_tries_every_cell_once(tmp_path: Path, place: int) -> None:
     """Whoever asks dies in a cell; that one is begun again, and no other."""
     journal = tmp_path / "journal"
-    study = GridStudy(CELLS, journal)
+    study = GridStudy(CELLS, JournalFile(journal))
     for number in range(place):
         assert study.ask() == (number, CELLS[number])
         study.done(number, 0.5)
     study.ask()
-    study = GridStudy(CELLS, journal)
+    study = GridStudy(CELLS, JournalFile(journal))
     while (asked := study.ask()) is not None:
         study.done(asked[0], 0.5)
     assert [study.values(trial) for trial in study.complete] == CELLS

@@ -29,6 +29,7 @@ from pdnas.tuning import tune as public
 from pdnas.tuning import work
 from pdnas.tuning.executor import Executor
 from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import GridStudy, RecipeStudy, Study
 from pdnas.tuning.tune import Tuning, TuningWatcher
 from pdnas.tuning.work import TrainingWork
@@ -84,7 +85,7 @@ def recipes(tuning: Tuning, run: Path) -> RecipeStudy:
         trials=tuning.trials,
         seeds=tuning.trial_seeds,
         seed=JOB.trial_seed,
-        journal=run / JOURNAL,
+        storage=JournalFile(run / JOURNAL),
     )
 
 
@@ -174,7 +175,7 @@ def test_hidden_sizes_are_compared_by_validation(
         ).val.mean
         for hidden in (1, 3, 8)
     }
-    rows = GridStudy(tuning.cells(), tmp_path / "run" / JOURNAL).rows()
+    rows = GridStudy(tuning.cells(), JournalFile(tmp_path / "run" / JOURNAL)).rows()
     assert {row.values["hidden"]: row.val for row in rows} == pytest.approx(vals)
     assert vals[result.hidden] == max(vals.values())
 
@@ -182,7 +183,7 @@ def test_hidden_sizes_are_compared_by_validation(
 def test_every_shape_is_searched_and_the_best_one_is_trained(tune: Tune, tmp_path: Path) -> None:
     tuning = Tuning(search=JOB.model_copy(update={"blocks": (1, 2), "hidden": (3, 4)}), trials=0)
     result = tune(tuning, tmp_path / "run")
-    rows = GridStudy(tuning.cells(), tmp_path / "run" / JOURNAL).rows()
+    rows = GridStudy(tuning.cells(), JournalFile(tmp_path / "run" / JOURNAL)).rows()
     assert [row.values for row in rows] == [
         {"blocks": blocks, "hidden": hidden} for blocks in (1, 2) for hidden in (3, 4)
     ]
@@ -329,7 +330,7 @@ def test_a_shape_that_fails_leaves_the_choice_to_the_others(
     job = JOB.model_copy(update={"hidden": (1, 64), "max_parameters": 60})
     tuning = Tuning(search=job, trials=0)
     result = tune(tuning, tmp_path / "run")
-    rows = GridStudy(tuning.cells(), tmp_path / "run" / JOURNAL).rows()
+    rows = GridStudy(tuning.cells(), JournalFile(tmp_path / "run" / JOURNAL)).rows()
     assert [row.state for row in rows] == ["done", "failed"]
     assert rows[1].reason.startswith("No network of the space")
     assert result.hidden == 1

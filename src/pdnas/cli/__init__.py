@@ -5,12 +5,14 @@ import errno
 import importlib
 import io
 import itertools
+import logging
 import os
 import re
 import sys
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -41,6 +43,12 @@ TOGETHER = ("search", "train", "resume")
 """The commands that several processes can share, started by torchrun."""
 
 
+PLACES = ("PDNAS_DATA", "PDNAS_CACHE")
+"""Environment variables that name folders."""
+
+UNMAPPED = "failed to map segment"
+"""What is said of a library for which there is no memory."""
+
 STARTED: ContextVar[float] = ContextVar("started")
 """When the command began, by ``time.monotonic``: budgets count from here."""
 
@@ -62,10 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _exit_code(arguments: Sequence[str]) -> int:
     """Run a command and say why it failed, if it did."""
+    _open_streams()
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of homes without its folder
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ± still gets its table
     try:
+        _check_surroundings(arguments)
         code = _dispatch(arguments)
         sys.stdout.flush()
     except PdnasError as error:
@@ -84,7 +95,43 @@ def _exit_code(arguments: Sequence[str]) -> int:
         _silence()
         _complain("There is no space left to write to; free some, and go on with pdnas resume.")
         return 2
+    except (MemoryError, ImportError) as error:
+        if isinstance(error, ImportError) and UNMAPPED not in str(error):
+            raise
+        _complain(
+            "There is too little memory; end other programs, raise a limit (ulimit -v), or give "
+            "less to do at once."
+        )
+        return 2
     return code
+
+
+def _open_streams() -> None:
+    """Give what is closed somewhere to write: else files that are opened take its place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # the lowest number that is free is this one
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def _check_surroundings(arguments: Sequence[str]) -> None:
+    """Refuse a folder that is gone, and names that cannot be written down."""
+    try:
+        here = str(Path.cwd())
+    except FileNotFoundError:
+        raise PdnasError(
+            "The folder that this was started in is gone; change to another one."
+        ) from None
+    for text in (here, *arguments, *(os.environ.get(name, "") for name in PLACES)):
+        if any("\ud800" <= sign <= "\udfff" for sign in text):
+            raise PdnasError(
+                f"'{os.fsencode(text).decode(errors='replace')}' has letters that this locale "
+                f"({sys.getfilesystemencoding()}) does not know; set PYTHONUTF8=1 or "
+                "LC_ALL=C.UTF-8, or use names in UTF-8."
+            )
 
 
 def _silence() -> None:

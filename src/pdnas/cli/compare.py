@@ -57,7 +57,7 @@ class Command:
     """epochs of each search, and of each training at most"""
     space: Annotated[
         str, tyro.conf.arg(help=f"where to look: {', '.join(SPACES)}, or a TOML file")
-    ] = "paper"
+    ] = "extended"
     blocks: tuple[int, ...] = (2,)
     """depths to search; with several, validation chooses"""
     hidden: tuple[int, ...] = (32,)

@@ -9,13 +9,9 @@ import tyro
 
 from pdnas.cli.flags import by_default
 from pdnas.export import export
+from pdnas.export.source import PYG, preparation
 from pdnas.export.write import Format
-
-HINTS = {
-    "python": "from {stem} import load_network\nlogits = load_network()(x, edge_index)",
-    "torch": "network = torch.export.load({path!r}).module()\nlogits = network(x, edge_index)",
-}
-"""How each format is used, in two lines."""
+from pdnas.runs import RESULT, Result, RunDirectory
 
 
 @dataclass(frozen=True)
@@ -33,6 +29,8 @@ class Command:
         by_default("network.py or network.pt2 in the run"),
     ] = None
     """the file to write"""
+    force: bool = False
+    """replace files that are there already"""
     json: bool = False
     """print one line of JSON instead"""
     quiet: bool = False
@@ -40,12 +38,27 @@ class Command:
 
     def run(self) -> int:
         """Write the files and say how they are used."""
-        written = export(self.run_dir, self.format, self.output)
+        written = export(self.run_dir, self.format, self.output, force=self.force)
         if self.json:
             files = [str(path) for path in written]
             print(json.dumps({"run": str(self.run_dir), "format": self.format, "files": files}))
         elif not self.quiet:
-            main = written[-1]
             print("\n".join(f"wrote {path}" for path in written))
-            print(HINTS[self.format].format(stem=main.stem, path=str(main)))
+            print("\n".join(self._usage(written[-1])))
         return 0
+
+    def _usage(self, main: Path) -> list[str]:
+        """How the files are used, in a few lines of Python."""
+        if self.format == "python":
+            return [
+                f"from {main.stem} import classes, load_network, prepare",
+                "names = classes(load_network()(*prepare(x, edge_index)))",
+            ]
+        lines = preparation(RunDirectory.open(self.run_dir).read_record(RESULT, Result).data)
+        used = [name for name in PYG if any(f"{name}(" in line for line in lines)]
+        return [
+            *(f"from torch_geometric.utils import {name}" for name in used),
+            *lines,
+            f"network = torch.export.load({str(main)!r}).module()",
+            "logits = network(x, edge_index)",
+        ]

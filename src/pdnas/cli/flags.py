@@ -120,22 +120,6 @@ def kept(run: RunDirectory) -> Iterator[RunDirectory | None]:
         yield run if is_first() else None
 
 
-def left_page(run: RunDirectory) -> Path | None:
-    """Leave the page of a run beside its result; of several processes the first does.
-
-    The result is safe already, so what goes wrong with the page is only told.
-    """
-    from pdnas.cli.report import write_page  # it knows all commands, and they know this
-
-    if not is_first():
-        return None
-    try:
-        return write_page([run.path], run.path / "report.html")
-    except PdnasError as error:
-        tell(str(error))
-        return None
-
-
 def where(run: RunDirectory, page: Path | None) -> dict[str, str | None]:
     """Where a run and its page lie, for those who read JSON."""
     return {"run": str(run.path), "report": None if page is None else str(page)}

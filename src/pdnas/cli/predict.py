@@ -1,6 +1,7 @@
 """``pdnas predict``: the class of every node, by a trained run."""
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,9 @@ import tyro
 
 from pdnas.cli.display import print_table
 from pdnas.cli.flags import DeviceFlags, by_default, enough_memory, tell
-from pdnas.prediction import predict, writer
+from pdnas.errors import PdnasError
+from pdnas.output import check_output, data_of
+from pdnas.prediction import WRITERS, predict, writer
 from pdnas.runs import RunDirectory
 from pdnas.training.device import find_device
 
@@ -36,7 +39,9 @@ class Command:
         Path | None,
         tyro.conf.arg(aliases=["-o"], help_behavior_hint=f"(default: RUN/{OUTPUT})"),
     ] = None
-    """the file to write: .csv, .parquet or .npz"""
+    """the file to write: .csv, .parquet or .npz, or - for CSV on stdout"""
+    force: bool = False
+    """replace a file that is there already"""
     device: DeviceFlags = DeviceFlags()
     data_root: Annotated[Path | None, by_default("PDNAS_DATA")] = None
     """where data sets are looked for before anything is downloaded"""
@@ -49,17 +54,25 @@ class Command:
         """Predict, write, say where."""
         RunDirectory.open(self.run_dir)  # a wrong run is said before a wrong output
         output = self.output or self.run_dir / OUTPUT
-        writer(output)
+        to_stdout = str(output) == "-"
+        if to_stdout and self.json:
+            raise PdnasError("-o - and --json both write to stdout; give one of them.")
+        if not to_stdout:
+            writer(output)
+            check_output(output, self.data, data_of(self.run_dir), force=self.force)
         self.device.apply()
         device = find_device(self.device.device)
         what = f"The graph of '{self.data}'"
         with enough_memory(what, device, "give --device cpu, or a smaller graph"):
             found = predict(self.run_dir, self.data, device=device, data_root=self.data_root)
-        found.save(output)
+        if not to_stdout:
+            found.save(output)
         if not self.quiet:
             for note in found.notes:
                 tell(note)
-        if self.json:
+        if to_stdout:
+            sys.stdout.write(WRITERS[".csv"](found).decode())
+        elif self.json:
             said = {"output": str(output), "nodes": len(found), "classes": found.counts}
             print(json.dumps(said))
         elif not self.quiet:

@@ -4,20 +4,23 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from pdnas.cli.again import commands_of
-from pdnas.errors import PdnasError, RunError
-from pdnas.report import REPORT, Run, read_run, write_report
+from pdnas.errors import PdnasError
+from pdnas.output import check_output, data_of
+from pdnas.page import is_page, write_page
+from pdnas.report import REPORT, Run, is_at_work, read_run
 from pdnas.runs import HISTORY, RESULT, RunDirectory
 
 SHORTEST = 0.1
 """Seconds between two looks at a run, at least."""
+
+PAGES = (".html", ".htm")
+"""What the name of a page ends in."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Command:
     ] = None
     """the file to write"""
     watch: bool = False
-    """write it again whenever the run has gone on, until it is finished"""
+    """write it again whenever the run has gone on, until it is finished; where nobody works on
+    the run, wait until somebody does"""
     interval: float = 2.0
     """seconds between two looks at the run"""
     json: bool = False
@@ -61,8 +65,13 @@ class Command:
         if twice:
             raise PdnasError(f"The run '{twice[0]}' is given twice; give each of them once.")
         output = self.output
+        if output is not None and output.suffix.lower() not in PAGES:
+            raise PdnasError(
+                f"--output is '{output}', but a page ends in {' or '.join(PAGES)}; name it so."
+            )
         if output is None:
             output = self.runs[0] / REPORT if len(self.runs) == 1 else Path(REPORT)
+        check_output(output, *map(data_of, self.runs), renews=is_page)
         if self.watch:
             self._follow(self.runs[0], output)
         else:
@@ -75,19 +84,35 @@ class Command:
         return 0
 
     def _follow(self, path: Path, output: Path) -> None:
-        """Write the page at every change, until there is a result and nobody works on the run."""
+        """Write the page at every change, until there is a result and nobody works on the run.
+
+        A run that was stopped is waited for: it may go on in another terminal.
+        """
         folder, seen = RunDirectory.open(path), None
-        while True:
-            is_done = folder.has(RESULT) and _is_free(folder)
-            now = (_size(path / HISTORY), _size(path / RESULT))
-            if now != seen:
-                write_page([path], output)
-                self._say(read_run(path), is_last=is_done)
-                seen = now
-            elif is_done:
-                return
-            if not is_done:
-                time.sleep(self.interval)
+        try:
+            while True:
+                at_work = is_at_work(path)
+                is_done = folder.has(RESULT) and not at_work
+                now = (_size(path / HISTORY), _size(path / RESULT), at_work)
+                if now != seen:
+                    write_page([path], output, watched=not is_done)
+                    run = read_run(path)
+                    self._say(run, is_last=is_done)
+                    if not at_work and not is_done:
+                        self._tell(f"Nobody works on '{path}'; {run.way_on}")
+                    seen = now
+                elif is_done:
+                    return
+                if not is_done:
+                    time.sleep(self.interval)
+        except KeyboardInterrupt:
+            write_page([path], output)  # nobody writes it again
+            raise
+
+    def _tell(self, sentence: str) -> None:
+        if not self.quiet:
+            begin = "\n" if sys.stderr.isatty() else ""
+            print(f"{begin}{sentence}", file=sys.stderr, flush=True)
 
     def _say(self, run: Run, *, is_last: bool) -> None:
         if self.quiet:
@@ -116,23 +141,9 @@ def live_line(run: Run) -> str:
     )
 
 
-def write_page(runs: Sequence[Path], output: Path) -> Path:
-    """Write the page of some runs with the commands that belong to them."""
-    return write_report(runs, output, {run: commands_of(run) for run in runs})
-
-
 def _size(path: Path) -> tuple[int, int] | None:
     try:
         about = path.stat()
     except FileNotFoundError:
         return None
     return about.st_size, about.st_mtime_ns
-
-
-def _is_free(folder: RunDirectory) -> bool:
-    """Whether no process works on a run."""
-    try:
-        with folder.alone():
-            return True
-    except RunError:
-        return False

@@ -7,9 +7,9 @@ import tyro
 
 from pdnas.cli import search, train
 from pdnas.cli.flags import OutputFlags
-from pdnas.errors import RunError
+from pdnas.errors import DeviceError, RunError, TaskError
 from pdnas.runs import SETTINGS, AnySettings, RunDirectory
-from pdnas.settings import SearchSettings, TrainSettings
+from pdnas.settings import SearchSettings, TrainSettings, check_data_root
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,15 @@ class Command:
     def run(self) -> int:
         """Finish the run and show its result."""
         run = RunDirectory.open(self.run_dir)
+        try:
+            return self._go_on(run)
+        except (TaskError, DeviceError) as error:
+            raise RunError(
+                f"The run '{run.path}' cannot go on as it was begun: {error} There are no flags to "
+                "go on with: put back what it needs, or start a new run."
+            ) from None
+
+    def _go_on(self, run: RunDirectory) -> int:
         output = OutputFlags(json=self.json, quiet=self.quiet)
         command = run.read_record(SETTINGS, AnySettings).command
         if command == "reproduce":
@@ -42,6 +51,7 @@ class Command:
             from pdnas.cli import tune
 
             tuned = run.read_record(SETTINGS, tune.TuneSettings)
+            check_data_root(tuned.task, run)
             task = tuned.task.load().named(tuned.task_name)
             return tune.execute(tuned, task, output, run)
         if command == "search":

@@ -21,14 +21,14 @@ from pdnas.cli.flags import (
     enough_memory,
     given,
     kept,
-    left_page,
     tell,
     where,
 )
-from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError, SearchError
 from pdnas.job import Job, Tuner, Watcher, Watchers, settle_job
 from pdnas.models.baselines import BASELINES
+from pdnas.named import find_architecture, find_strategy
+from pdnas.page import left_page
 from pdnas.pipeline import search
 from pdnas.progress import SearchProgress
 from pdnas.runs import (
@@ -38,9 +38,8 @@ from pdnas.runs import (
     Result,
     RunDirectory,
 )
-from pdnas.search import STRATEGIES, Strategy
-from pdnas.search.pdnas import PRESETS, Pdnas
-from pdnas.search.rated import Rated
+from pdnas.search import STRATEGIES
+from pdnas.search.pdnas import PRESETS
 from pdnas.settings import SearchSettings
 from pdnas.space import SPACES, find_space
 from pdnas.tasks import GraphTask
@@ -65,7 +64,7 @@ class Command:
     task: TaskFlags = TaskFlags()
     space: Annotated[
         str, tyro.conf.arg(help=f"where to look: {', '.join(SPACES)}, or a TOML file")
-    ] = "paper"
+    ] = "extended"
     strategy: Annotated[str, tyro.conf.arg(help=f"how: {', '.join(STRATEGIES)}")] = "pdnas"
     preset: Annotated[
         str, tyro.conf.arg(help=f"settings of the strategy pdnas: {', '.join(PRESETS)}")
@@ -154,38 +153,6 @@ class Command:
         )
 
 
-def find_strategy(
-    name: str, preset: str = "default", *, epochs: int | None = None, changes: dict[str, Any]
-) -> Strategy:
-    """A strategy with the settings of a preset, where it has any, and some of them changed.
-
-    Args:
-        name: Of the strategy.
-        preset: Of pdnas.
-        epochs: Of the search; all that belongs to its schedule shrinks or grows with it.
-        changes: Fields of the strategy.
-    """
-    kind = STRATEGIES[name]
-    if kind is not Pdnas and preset != "default":
-        raise SearchError(
-            f"--preset is '{preset}', but only the strategy 'pdnas' has presets, not '{name}'; "
-            "leave it out."
-        )
-    named = PRESETS[preset] if kind is Pdnas else kind.model_validate({"name": name})
-    if issubclass(kind, Rated) and "sharing" in changes:  # it decides what else is the default
-        named = kind.model_validate({"name": name, "sharing": changes["sharing"]})
-    if epochs is not None:
-        named = named.lasting(epochs)
-    found = named.changed(**changes)
-    for setting in found.idle:
-        if setting in changes:
-            raise SearchError(
-                f"--{setting.replace('_', '-')} changes nothing for the strategy '{name}' with "
-                f"--sharing {changes.get('sharing', 'off')}; leave it out, or change that."
-            )
-    return found
-
-
 def execute(
     settings: SearchSettings,
     task: GraphTask,
@@ -244,9 +211,9 @@ def _execute(
         if run.has(RESULT):
             val = run.read_record(RESULT, Result).val
             best = f" The best network so far is kept there: validation {val} %."
-            left_page(run)
+            left_page(run, tell)
         raise KeyboardInterrupt(f"stopped; go on with: pdnas resume {run.path}.{best}") from None
-    page = left_page(run)
+    page = left_page(run, tell)
     if output.json:
         print(json.dumps({**result.model_dump(mode="json"), **where(run, page)}))
     elif not output.quiet:

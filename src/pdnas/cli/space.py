@@ -19,7 +19,7 @@ class Command:
     space: Annotated[
         tyro.conf.Positional[str],
         tyro.conf.arg(metavar="SPACE", help=f"{', '.join(SPACES)}, or a TOML file"),
-    ] = "paper"
+    ] = "extended"
     blocks: tuple[int, ...] = (2, 3, 4)
     """depths to count the architectures of"""
     json: bool = False

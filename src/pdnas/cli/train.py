@@ -21,23 +21,16 @@ from pdnas.cli.flags import (
     enough_memory,
     given,
     kept,
-    left_page,
     tell,
     where,
 )
-from pdnas.compare.work import read_attempt
 from pdnas.errors import PdnasError
-from pdnas.models import Design, load_design
+from pdnas.models import Design
 from pdnas.models.baselines import BASELINES
+from pdnas.named import HIDDEN, find_architecture
+from pdnas.page import left_page
 from pdnas.progress import TrainingProgress
-from pdnas.registry import unknown
-from pdnas.runs import (
-    RESULT,
-    SETTINGS,
-    AnySettings,
-    Result,
-    RunDirectory,
-)
+from pdnas.runs import RunDirectory
 from pdnas.settings import TrainSettings
 from pdnas.tasks import GraphTask
 from pdnas.tensorboard import TensorBoard, check_tensorboard
@@ -47,8 +40,6 @@ from pdnas.training.fit import Epoch
 from pdnas.training.memory import load_of, settle
 from pdnas.training.parallel import by_first, group
 from pdnas.training.seeds import check_seeds
-
-HIDDEN = 64
 
 
 @dataclass(frozen=True)
@@ -111,24 +102,6 @@ class Command:
             recipe = find_recipe(self.recipe)
         recipe = recipe.changed(**given(self.changes))
         return architecture, hidden if self.hidden is None else self.hidden, recipe
-
-
-def find_architecture(name: str) -> tuple[Design, int, Recipe]:
-    """What a name stands for, with its hidden size and its recipe: a baseline, a file or a run."""
-    path = Path(name)
-    if name in BASELINES:
-        baseline = BASELINES[name]
-        recipe = RECIPES[name if name in RECIPES else "default"]
-        return baseline.design, baseline.hidden, recipe
-    if _is_folder(path):
-        return _of_run(RunDirectory.open(path))
-    if path.suffix == ".json":
-        attempt = read_attempt(path)
-        if attempt is None:
-            return load_design(path), HIDDEN, RECIPES["default"]
-        design = attempt.architecture or BASELINES[attempt.rival].design
-        return design, attempt.hidden, attempt.recipe
-    raise unknown("baseline", name, [*BASELINES, "a .json file", "a run directory"])
 
 
 def execute(
@@ -199,25 +172,9 @@ def _execute(
                 board.ended(result)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"stopped; go on with: pdnas resume {run.path}") from None
-    page = left_page(run)
+    page = left_page(run, tell)
     if not output.quiet and not output.json:
         show(settings.name, result, run.path, page)
     if output.json:
         print(json.dumps({**result.model_dump(mode="json"), **where(run, page)}))
     return 0
-
-
-def _of_run(run: RunDirectory) -> tuple[Design, int, Recipe]:
-    """What a run trained, or found."""
-    if run.read_record(SETTINGS, AnySettings).command in ("search", "tune"):
-        found = run.read_record(RESULT, Result)
-        return found.architecture, found.hidden, Recipe.model_validate(found.recipe)
-    earlier = run.read_record(SETTINGS, TrainSettings)
-    return earlier.architecture, earlier.hidden, earlier.recipe.undecided
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # a name that no file can have
-        return False

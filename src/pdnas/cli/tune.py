@@ -5,11 +5,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from uuid import uuid4
 
+import torch
 import tyro
 from pydantic import BeforeValidator
 from rich import box
@@ -29,13 +32,15 @@ from pdnas.cli.flags import (
     enough_memory,
     given,
     tell,
+    where,
 )
-from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError, RunError
 from pdnas.job import Job
 from pdnas.models import Design
 from pdnas.models.baselines import BASELINES
+from pdnas.named import find_architecture
 from pdnas.notebook import noted
+from pdnas.page import left_page
 from pdnas.progress import TrainingProgress
 from pdnas.runs import RECIPE, SETTINGS, AnySettings, Record, RunDirectory
 from pdnas.search.pdnas import PRESETS
@@ -45,10 +50,18 @@ from pdnas.training import RECIPES, Recipe, find_recipe
 from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch
 from pdnas.tuning import Tuning, tune
+from pdnas.tuning.agreement import Agreement, decided_as, different, join
 from pdnas.tuning.pieces import difference
 from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.storage import check_url, without_password
 from pdnas.tuning.study import Row, Study
 from pdnas.tuning.tune import TuningWatcher, settle_tuning
+
+if TYPE_CHECKING:
+    from pdnas.tuning.postgresql import Database
+
+DAY = 86_400
+"""Seconds."""
 
 SHOWN = 12
 """Trials that the live table has room for."""
@@ -71,6 +84,37 @@ SEARCHES = (
 RecipeChanges: Any = changes_of([Recipe], "recipe", without=["epochs"])
 
 
+class StorageSettings(Record):
+    """Where a study is kept that several drivers share.
+
+    Args:
+        url: Of the database, without its password.
+        study: Its name there.
+        driver: Which of the drivers this run is.
+        grace: Seconds for which it may be silent.
+    """
+
+    url: str
+    study: str
+    driver: str
+    grace: int
+
+    def open(self, url: str | None) -> "Database":
+        """The database.
+
+        Args:
+            url: With its password, where that is known.
+        """
+        try:
+            from pdnas.tuning.postgresql import Database
+        except ImportError:
+            raise PdnasError(
+                "--storage needs the package psycopg, which is not installed; install it with: "
+                "pip install 'pdnas[postgresql]'."
+            ) from None
+        return Database(url or self.url, self.study, self.driver, grace=self.grace)
+
+
 def _workers(recorded: Any) -> Any:
     """Who does trials; early versions recorded a number."""
     return WorkerFlags.of(recorded) if isinstance(recorded, int) else recorded
@@ -86,6 +130,7 @@ class TuneSettings(Record):
     task: TaskFlags
     task_name: str
     device: DeviceFlags
+    storage: StorageSettings | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +192,15 @@ class Command:
     seeds: int = 3
     """how many final trainings, each with the next seed"""
     workers: WorkerFlags = WorkerFlags()
+    storage: Annotated[
+        str | None,
+        tyro.conf.arg(metavar="URL", help_behavior_hint="(default: a file of the run)"),
+    ] = None
+    """postgresql://USER@HOST:PORT/DATABASE, where several of these commands share the trials"""
+    study: Annotated[str | None, by_default("made of the task and the settings")] = None
+    """name of the study in --storage"""
+    grace: int = 60
+    """seconds of silence after which a driver of --storage is dead and others do its trials"""
     device: DeviceFlags = DeviceFlags()
     output: OutputFlags = OutputFlags()
 
@@ -156,6 +210,7 @@ class Command:
         tuning = self._tuning()
         tuning.check()
         self.workers.check(self.device.device)
+        self._check_storage()
         task = self.task.load()
         settings = TuneSettings(
             name=Path(self.architecture).stem if self.architecture else "found",
@@ -164,11 +219,40 @@ class Command:
             task=self.task.resolved(),
             task_name=task.name,
             device=self.device,
+            storage=self._storage(tuning, task),
         )
         run = self._known_run(settings)
         if run is not None:  # what was decided when it began stays so
             settings = _decided_as(run.read_record(SETTINGS, TuneSettings), settings)
-        return execute(settings, task, self.output, run)
+        return execute(settings, task, self.output, run, self.storage)
+
+    def _check_storage(self) -> None:
+        """Refuse a database that cannot be one, and what is said of none."""
+        usual = Command()
+        if self.storage is not None:
+            check_url(self.storage)
+        elif (self.study, self.grace) != (usual.study, usual.grace):
+            raise PdnasError(
+                "--study and --grace are for a study in a database; give its --storage too."
+            )
+        if self.study == "":
+            raise PdnasError("The name of --study is empty; give one, or leave it out.")
+        if not 1 <= self.grace <= DAY:
+            raise PdnasError(f"--grace is {self.grace}; give 1 to {DAY} seconds.")
+
+    def _storage(self, tuning: Tuning, task: GraphTask) -> StorageSettings | None:
+        if self.storage is None:
+            return None
+        study = self.study
+        if study is None:
+            agreement = Agreement.of(tuning, task, find_device(self.device.device))
+            study = f"{Path(task.name).stem}-{agreement.fingerprint}"
+        return StorageSettings(
+            url=without_password(self.storage),
+            study=study,
+            driver=str(uuid4()),
+            grace=self.grace,
+        )
 
     def _tuning(self) -> Tuning:
         architecture: Design | None = None
@@ -236,60 +320,115 @@ class Command:
 
 
 def _decided_as(before: TuneSettings, now: TuneSettings) -> TuneSettings:
-    """What a step sees, where it is left open now, as it was decided before."""
-    job, known = now.tuning.search, before.tuning.search.recipe
-    same = job.recipe.way == known.way and job.recipe.batch_nodes in (None, known.batch_nodes)
-    if job.recipe.way != "auto" and not same:
-        return now
-    recipe = job.recipe.changed(batching=known.batching, batch_nodes=known.batch_nodes)
-    search = job.model_copy(update={"recipe": recipe})
-    tuning = now.tuning.model_copy(update={"search": search})
-    return now.model_copy(update={"tuning": tuning})
+    """What was decided when a run began, and which driver it is, as it was."""
+    storage = now.storage
+    if storage is not None and before.storage is not None:
+        storage = storage.model_copy(update={"driver": before.storage.driver})
+    tuning = decided_as(before.tuning, now.tuning)
+    return now.model_copy(update={"tuning": tuning, "storage": storage})
 
 
 def _difference(before: TuneSettings, now: TuneSettings) -> str | None:
     """The first setting by which the trials of one do not belong to the other."""
+    if (other := different(before.tuning, now.tuning)) is not None:
+        return other
     pairs = zip(_decisive(before), _decisive(now), strict=True)
     return next((other for old, new in pairs if (other := difference(old, new))), None)
 
 
 def _decisive(settings: TuneSettings) -> Iterator[dict[str, Any]]:
-    """What decides the trials, part by part; more trials, and other workers, are welcome."""
+    """What decides the trials beside the tuning; other workers are welcome."""
     values = settings.model_dump(mode="json")
-    tuning, job = values["tuning"], values["tuning"].pop("search")
-    del tuning["trials"]
-    yield tuning
     yield {"device": values["device"]["device"]}
     yield values["task"]
-    yield job.pop("recipe")
-    yield job
+    stored = settings.storage
+    yield {"storage": stored and "a database", "study": stored and stored.study}
 
 
 def execute(
-    settings: TuneSettings, task: GraphTask, output: OutputFlags, run: RunDirectory | None = None
+    settings: TuneSettings,
+    task: GraphTask,
+    output: OutputFlags,
+    run: RunDirectory | None = None,
+    url: str | None = None,
 ) -> int:
-    """Do what the settings say, in a new run or going on with one, and show the result."""
+    """Do what the settings say, in a new run or going on with one, and show the result.
+
+    Args:
+        settings: What to do.
+        task: On what.
+        output: What to leave behind and what to say.
+        run: The run that goes on.
+        url: Of the database, with its password.
+    """
     settings.device.apply()
-    device = find_device(settings.device.device)
-    if run is None:
-        tuning = settle_tuning(
-            settings.tuning, task, device=device, sharers=settings.workers.sharers, tell=tell
-        )
+    with ExitStack() as stack:
+        if run is not None:  # before the driver that works on it is mistaken for this one
+            stack.enter_context(run.alone())
+        database = None
+        if settings.storage is not None:
+            database = stack.enter_context(settings.storage.open(url))
+        device = find_device(settings.device.device)
+        tuning = _agreed(settings, task, device, database, is_new=run is None)
         settings = settings.model_copy(update={"tuning": tuning})
-        label = f"tune-{Path(task.name).stem}"
-        run = output.new_run(label, settings, device, settings.device.threads)
+        if run is None:
+            label = f"tune-{Path(task.name).stem}"
+            run = output.new_run(label, settings, device, settings.device.threads)
+            stack.enter_context(run.alone())
+        return _execute(settings, task, output, run, database, device)
+
+
+def _agreed(
+    settings: TuneSettings,
+    task: GraphTask,
+    device: torch.device,
+    database: "Database | None",
+    *,
+    is_new: bool,
+) -> Tuning:
+    """The tuning that says what a step sees: as other drivers of the study have it."""
+    tuning = settings.tuning
+
+    def settle() -> Tuning:
+        return settle_tuning(
+            tuning, task, device=device, sharers=settings.workers.sharers, tell=tell
+        )
+
+    if database is None or settings.storage is None:
+        return settle() if is_new else tuning
+    return join(
+        settings.storage.study,
+        tuning,
+        task,
+        device,
+        known=database.about,
+        register=database.join,
+        settle=settle,
+    )
+
+
+def _execute(
+    settings: TuneSettings,
+    task: GraphTask,
+    output: OutputFlags,
+    run: RunDirectory,
+    database: "Database | None",
+    device: torch.device,
+) -> int:
     job = settings.tuning.search
     try:
         with (
-            run.alone(),
             enough_memory(f"A network of hidden size {max(job.hidden)}", device),
             TuningProgress(settings.tuning, quiet=output.quiet, note=task.source.note) as progress,
         ):
+            if settings.storage is not None:
+                progress.noted(f"study '{settings.storage.study}' in {settings.storage.url}")
             run.write_json(SETTINGS, settings)  # more trials may be asked for than before
             result = tune(
                 task,
                 settings.tuning,
                 run=run,
+                storage=database,
                 workers=settings.workers,
                 threads=settings.device.threads,
                 device=device,
@@ -298,10 +437,11 @@ def execute(
     except KeyboardInterrupt:
         print(f"pdnas: stopped; go on with: pdnas resume {run.path}", file=sys.stderr)
         return 130
+    page = left_page(run, tell)
     if output.json:
-        print(json.dumps({**result.model_dump(mode="json"), "run": str(run.path)}))
+        print(json.dumps({**result.model_dump(mode="json"), **where(run, page)}))
     elif not output.quiet:
-        show(settings.name, result, run.path)
+        show(settings.name, result, run.path, page)
         for line in progress.summary():
             print(line)
         print(f"recipe: {run.path / RECIPE}; use it with --recipe in search and train")

@@ -10,10 +10,11 @@ from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 from pdnas.compare.picture import draw, picture_of
 from pdnas.compare.standing import Standing, Verdict, grouped, seeds_of
 from pdnas.compare.work import Attempt, BaselineWork, RivalWork, StrategyWork
-from pdnas.errors import SearchError, first_complaint
+from pdnas.errors import RunError, SearchError, shown
 from pdnas.job import MANY, Job, Watcher, make_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import grid, reserve
+from pdnas.registry import refusal
 from pdnas.runs import RESULT, SETTINGS, Record
 from pdnas.search import Strategy
 from pdnas.search.base import read_strategy
@@ -21,7 +22,7 @@ from pdnas.search.rated import labeled, labels
 from pdnas.settings import WorkerFlags
 from pdnas.tasks import AnyTask, GraphTask, find_task
 from pdnas.training import RECIPES, Recipe
-from pdnas.tuning.pieces import Pieces, PieceWatcher, difference, open_folder
+from pdnas.tuning.pieces import RUNS, Pieces, PieceWatcher, difference, open_folder
 from pdnas.tuning.place import open_executor
 
 BUDGET = 60.0
@@ -185,10 +186,9 @@ def make_comparison(**settings: Any) -> Comparison:
     try:
         return Comparison(job=job, **own)
     except ValidationError as error:
-        raise SearchError(
-            f"The comparison cannot be set so: {first_complaint(error)}; known are: "
-            f"{', '.join(Comparison.model_fields)}, shared_recipe, and the fields of a job."
-        ) from None
+        known = [*Comparison.model_fields, "shared_recipe", *Job.model_fields]
+        reason = refusal(error, "setting", known)
+        raise SearchError(f"The comparison cannot be set so: {reason}") from None
 
 
 def compare(
@@ -256,6 +256,12 @@ def compare(
                 lambda _: works, own, tasks={TASK}, watcher=watcher or PieceWatcher[Attempt]()
             )
         wanted = {key: attempt for key, attempt in pieces.done.items() if key in works}
+        for key, attempt in wanted.items():
+            if (attempt.rival, attempt.seed) != (works[key].rival, works[key].seed):
+                raise RunError(
+                    f"'{folder / RUNS / key}.json' is damaged: it is of '{shown(attempt.rival)}' "
+                    f"with the seed {attempt.seed}; delete it and run again."
+                )
         verdict = _verdict(task, now, wanted)
         run.write_json(RESULT, verdict)
         (folder / TABLE).write_text(verdict.markdown(), encoding="utf-8")
@@ -313,7 +319,7 @@ def _verdict(task: GraphTask, now: CompareSettings, done: Mapping[str, Attempt])
         executor=now.executor,
         threads=now.threads,
         device=now.device,
-        device_name=first[0].environment["device_name"],
+        device_name=str(first[0].environment.get("device_name", "unknown")),
         standings=tuple(
             Standing.of(group, first, "baseline" if rival in comparison.baselines else "strategy")
             for rival, group in attempts.items()

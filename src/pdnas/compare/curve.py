@@ -2,12 +2,21 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from pydantic import Field
 
 from pdnas.job import Watcher
 from pdnas.runs import Trial
 from pdnas.search import Search, SearchEpoch
 
-Point = tuple[float, float]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+"""How long something took; more than thirty years are none."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A part of all."""
+
+Point = tuple[Seconds, Share]
 """Seconds since the work began, and the best validation then."""
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
+from pydantic import NonNegativeInt, ValidationError
 
 from pdnas.architecture import Architecture
-from pdnas.compare.curve import Curve, CurveWatcher, Point
+from pdnas.compare.curve import Curve, CurveWatcher, Point, Seconds, Share
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import Pipeline, reserve
@@ -48,12 +48,12 @@ class Attempt(Record):
     rival: str
     seed: int
     curve: tuple[Point, ...]
-    val: float
-    test: float
-    parameters: int
+    val: Share
+    test: Share
+    parameters: NonNegativeInt
     hidden: int
-    seconds: float
-    trainings: int
+    seconds: Seconds
+    trainings: NonNegativeInt
     architecture: Architecture | None
     recipe: Recipe
     warnings: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from pdnas.errors import ExportError
 from pdnas.export.ops import HELPERS, Place, Snippet, Weight, write_op
 from pdnas.export.text import LINE, constant, docstring, literal, paragraph, prose
 from pdnas.runs import DataRecord, Result
+from pdnas.tasks.source import Kind
 
 FLOW = ("expansion", "propagation", "attention", "aggregation", "heads", "combine")
 """The slots in the order in which a block's source has them; a bias follows, and the rest."""
@@ -24,7 +26,14 @@ RENAMINGS = ("h = messages", "messages = h")
 OWN_NAMES = {"expansion": "transform"}
 """What a block of ours calls the op of a slot, where that is not the slot's name."""
 
-PYG = ("add_remaining_self_loops", "degree", "scatter", "softmax")
+PYG = (
+    "add_remaining_self_loops",
+    "coalesce",
+    "degree",
+    "scatter",
+    "softmax",
+    "to_undirected",
+)
 """What a file may import of torch-geometric."""
 
 
@@ -60,9 +69,9 @@ def write_source(result: Result, module: str, weights: str) -> str:
         if names[number] == f"Block{number}"
     ]
     code = "\n\n".join([*classes, _network(architecture, result, sources, names)])
-    parts = [*_helpers(code), code, _loader()]
+    parts = [*_helpers(code), code, _loader(), _prepare(result.data), CLASSES_OF[result.kind]]
     constants = [
-        f"# {_meaning(result)}",
+        f"# {MEANINGS[result.kind]}",
         *constant("CLASSES", result.class_names),
         *_features(result.data),
         f"WEIGHTS = Path(__file__).with_name({literal(weights)})",
@@ -252,6 +261,69 @@ def load_network(path: str | Path = WEIGHTS) -> Network:
 '''
 
 
+def preparation(data: DataRecord | None) -> list[str]:
+    """The lines that do to raw data what was done to those of the run."""
+    lines = []
+    if data is not None and data.normalize:
+        lines += [
+            "# The features of each node sum to one, but for nodes whose sum is 0.",
+            "sums = x.sum(dim=1, keepdim=True)",
+            "x = x / torch.where(sums == 0, 1.0, sums)",
+        ]
+    if data is not None and data.undirected:
+        lines += [
+            "# Every edge leads both ways, and each is there once.",
+            "edge_index = to_undirected(edge_index, num_nodes=x.size(0))",
+        ]
+    elif data is not None and data.feature_names:  # of a table, see pdnas.tasks.tables
+        lines += [
+            "# Each edge is there once.",
+            "edge_index = coalesce(edge_index, num_nodes=x.size(0))",
+        ]
+    return lines
+
+
+def _prepare(data: DataRecord | None) -> str:
+    what = "Raw features and edges as the network was trained on them."
+    if data is None:
+        what = "As they are: the run does not say how its data were prepared."
+    lines = ["x, edge_index = x.float(), edge_index.long()", *preparation(data)]
+    return "\n".join(
+        [
+            "def prepare(x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:",
+            f'    """{what}"""',
+            *(f"    {line}" for line in lines),
+            "    return x, edge_index",
+            "",
+        ]
+    )
+
+
+CLASSES_OF: Mapping[Kind, str] = MappingProxyType(
+    {
+        "single-label": '''\
+def classes(logits: Tensor) -> list[str]:
+    """The class of each node: that of its largest logit."""
+    return [CLASSES[number] for number in logits.argmax(dim=1).tolist()]
+''',
+        "binary": '''\
+def classes(logits: Tensor) -> list[str]:
+    """The answer for each node: the second where its only logit is above 0."""
+    return [CLASSES[number] for number in (logits[:, 0] > 0).long().tolist()]
+''',
+        "multi-label": '''\
+def classes(logits: Tensor) -> list[list[str]]:
+    """The labels of each node: those whose logits are above 0."""
+    return [
+        [name for name, has in zip(CLASSES, row, strict=True) if has]
+        for row in (logits > 0).tolist()
+    ]
+''',
+    }
+)
+"""What names the classes of logits, for each kind of task."""
+
+
 def _names(code: str, name: str) -> bool:
     return re.search(rf"\b{name}\(", code) is not None
 
@@ -276,16 +348,14 @@ def _imports(code: str) -> list[str]:
     return lines
 
 
-def _meaning(result: Result) -> str:
-    """What the logits say, as far as the run knows it."""
-    if result.out_channels == 1:
-        return "The two answers: the second where the logit is above 0."
-    each = "What each logit stands for"
-    if result.data is None:
-        return f"{each}."
-    if result.data.kind == "multi-label":
-        return f"{each}: a node has every label whose logit is above 0."
-    return f"{each}: a node is of the class with the largest."
+MEANINGS: Mapping[Kind, str] = MappingProxyType(
+    {
+        "single-label": "What each logit stands for: a node is of the class with the largest.",
+        "binary": "The two answers: the second where the only logit is above 0.",
+        "multi-label": "What each logit stands for: a node has every label whose logit is above 0.",
+    }
+)
+"""What the logits say, for each kind of task."""
 
 
 def _features(data: DataRecord | None) -> list[str]:
@@ -295,22 +365,13 @@ def _features(data: DataRecord | None) -> list[str]:
     return ["# The columns of x, in order.", *constant("FEATURES", data.feature_names)]
 
 
-def _preparation(data: DataRecord | None) -> str:
-    """What was done to the data before the network saw them."""
-    if data is None:
-        return ""
-    scaled = "were scaled to sum to one" if data.normalize else "were left as they are"
-    edges = "the reverse of every edge was added" if data.undirected else "no edge was added"
-    return f" In training the features of each node {scaled}, and {edges}: do the same."
-
-
 def _about(architecture: Architecture, result: Result, module: str) -> list[str]:
     """The docstring of the file."""
     task = prose(f"{result.task} ({result.note})" if result.note else result.task)
     verb = "found" if result.strategy else "trained"
     count, seeds = len(result.test.values), ", ".join(map(str, result.seeds))
     figures = (
-        f"Test {result.metric}: {result.test} % on the split {prose(result.split.name)}, "
+        f"Test {prose(result.metric)}: {result.test} % on the split {prose(result.split.name)}, "
         f"{'one training' if count == 1 else f'mean of {count} trainings'} "
         f"({'seed' if len(result.seeds) == 1 else 'seeds'} {seeds}); validation {result.val} %. "
         f"The weights, {result.parameters:,} of them, are those of the training with the best "
@@ -339,15 +400,16 @@ def _about(architecture: Architecture, result: Result, module: str) -> list[str]
         "",
         "Usage:",
         "",
-        f"    from {module} import CLASSES, load_network",
+        f"    from {module} import classes, load_network, prepare",
         "",
         "    network = load_network()",
-        "    logits = network(x, edge_index)",
+        "    logits = network(*prepare(x, edge_index))",
+        "    names = classes(logits)",
         "",
         *paragraph(
             f"Here x holds the features of the nodes, [N, {result.in_channels}], and edge_index "
-            "the sources and targets of the edges, [2, E], as in PyG."
-            f"{_preparation(result.data)}"
+            "the sources and targets of the edges, [2, E], as in PyG, both as they were before "
+            "anything was done to them: prepare does what was done in training."
         ),
         '"""',
     ]

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import keyword
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from torch.export import Dim
 
 from pdnas.errors import ExportError
 from pdnas.export.source import architecture_of, write_source, write_weights
+from pdnas.output import check_file, check_output, data_of
 from pdnas.registry import unknown
 from pdnas.runs import Result, load_run
 
@@ -23,6 +25,9 @@ Format = Literal["python", "torch"]
 
 DEFAULTS: Mapping[str, str] = MappingProxyType({"python": "network.py", "torch": "network.pt2"})
 """The file of each format, unless another is asked for."""
+
+HIDDEN = frozenset({"torch", "torch_geometric", "numpy", *sys.stdlib_module_names})
+"""Modules that the file, or what it imports, would look for in vain beside one of their name."""
 
 TOLERANCE = 1e-5
 """How much logits may differ, in units of the largest."""
@@ -37,6 +42,8 @@ def export(
     run: str | Path | Result,
     format: Format = "python",  # noqa: A002
     output: str | Path | None = None,
+    *,
+    force: bool = False,
 ) -> list[Path]:
     """Write the network of a run so that it needs no pdnas.
 
@@ -48,6 +55,7 @@ def export(
         format: ``python`` or ``torch``.
         output: The file; by default ``network.py`` or ``network.pt2`` in the run directory, or in
             the current one for a result.
+        force: Whether files that are there already are replaced.
 
     Returns:
         The files that were written.
@@ -58,6 +66,9 @@ def export(
     home = Path() if isinstance(run, Result) else Path(run)
     path = home / DEFAULTS[format] if output is None else Path(output)
     _check_name(path, format)
+    data = None if isinstance(run, Result) else data_of(Path(run))
+    for file in [path] if format == "torch" else [path, _weights_beside(path)]:
+        check_output(file, data, force=force)
     architecture_of(result)
     result = result.with_weights(_on_cpu(result.model))
     try:
@@ -78,10 +89,9 @@ def export(
 
 
 def _check_name(path: Path, kind: Format) -> None:
-    """Refuse a place that cannot take the file, or where it would replace something else."""
+    """Refuse a file that Python or torch would not find by its name."""
     suffix = Path(DEFAULTS[kind]).suffix
-    if path.is_dir():
-        raise ExportError(f"'{path}' is a folder; give a file, such as {path / DEFAULTS[kind]}.")
+    check_file(path)
     if path.suffix != suffix:
         raise ExportError(
             f"The output '{path}' does not end in {suffix}, as files of the format {kind} do; "
@@ -94,11 +104,10 @@ def _check_name(path: Path, kind: Format) -> None:
             f"Python cannot import a file named '{path.name}'; give a name of letters, digits and "
             "underscores, such as network.py."
         )
-    weights = _weights_beside(path)
-    if weights.exists() and not path.exists():
+    if path.stem in HIDDEN:
         raise ExportError(
-            f"'{weights}' exists already, and the weights would replace it; give another --output "
-            f"than '{path}'."
+            f"A file named '{path.name}' would hide the module '{path.stem}' from whoever imports "
+            "it; give another name, such as network.py."
         )
 
 

@@ -1,10 +1,10 @@
 """Whatever can be trained: an architecture of blocks, or a published network that is none."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
+from pydantic_core import from_json
 
 from pdnas.architecture import Architecture, Channels, read_architecture_file
 from pdnas.errors import ArchitectureError, first_complaint
@@ -38,7 +38,7 @@ def load_design(path: str | Path) -> Design:
     """Read a JSON file: an architecture, or a published network."""
     text, name = read_architecture_file(path), f"The architecture '{path}'"
     try:
-        values = json.loads(text)
+        values = from_json(text)
     except ValueError:
         values = None  # an architecture says better what is wrong with it
     if not isinstance(values, dict) or not isinstance(values.get("name"), str):

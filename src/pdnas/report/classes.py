@@ -1,5 +1,6 @@
 """How well each class is told on the test part, and what it is taken for."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,11 +8,14 @@ import torch
 from torch import Tensor
 
 from pdnas.picture import BLUE
-from pdnas.report.parts import Figure, Table, layout, literal
+from pdnas.report.parts import Figure, Table, layout, literal, percent
 from pdnas.runs import Predictions
 
 LARGEST, WRITTEN, LONGEST = 200, 25, 24
 """Classes of a matrix at most; those up to which counts are written into it; letters of a name."""
+
+NORMAL = 1.959964
+"""Standard deviations of a normal distribution within which 95 % of it lie."""
 
 TEST = 3
 """How the test part is marked."""
@@ -52,8 +56,37 @@ class Classes:
     nodes: int
 
     @property
+    def right(self) -> int:
+        """How many nodes are taken for what they are."""
+        return sum(row[number] for number, row in enumerate(self.matrix))
+
+    @property
+    def certainty(self) -> str:
+        """Where the share of right nodes is, as far as so many of them can tell."""
+        low, high = wilson(self.right, self.nodes)
+        return f"95 % interval over nodes {percent(low)} to {percent(high)}"
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(score.name for score in self.scores)
+
+
+def wilson(hits: int, count: int) -> tuple[float, float]:
+    r"""Wilson's 95 % interval of a share.
+
+    .. math:: \frac{\hat p + z^2/2n \pm z \sqrt{\hat p(1-\hat p)/n + z^2/4n^2}}{1 + z^2/n}
+
+    Args:
+        hits: How many of them.
+        count: How many there are; with none of them, nothing is known.
+    """
+    if not count:
+        return 0.0, 1.0
+    share = hits / count
+    middle = share + NORMAL**2 / (2 * count)
+    half = NORMAL * math.sqrt(share * (1 - share) / count + (NORMAL / (2 * count)) ** 2)
+    whole = 1 + NORMAL**2 / count
+    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
 
 
 def read_classes(predictions: Predictions, names: Sequence[str]) -> Classes:
@@ -149,18 +182,17 @@ def draw_classes(record: Classes) -> tuple[Figure, ...]:
         "zmin": 0,
         "zmax": 1,
         "colorscale": "Cividis",
-        "colorbar": {"title": {"text": "share"}, "thickness": 12},
+        "colorbar": {"title": {"text": "share", "side": "right"}, "thickness": 12},
         "hovertemplate": "%{y} taken for %{x}: %{customdata} (%{z:.1%})<extra></extra>",
     }
     if len(labels) <= WRITTEN:
         heat |= {"text": heat["customdata"], "texttemplate": "%{text}"}
-    right = sum(row[number] for number, row in enumerate(record.matrix))
     matrix = Figure(
         name="confusion",
         title="Confusion matrix",
         caption=(
             f"Rows: what {record.nodes:,} nodes are; columns: what they were taken for; colors: "
-            f"shares of a row. {right:,} of them are on the diagonal, which is right."
+            f"shares of a row. {record.right:,} of them are on the diagonal, which is right."
         ),
         plot={
             "data": [heat],

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pdnas.report.parts import Table
+from pdnas.report.parts import Table, percent
 from pdnas.report.reading import Run
-from pdnas.runs import Difference, Result
+from pdnas.report.verdict import spent
+from pdnas.runs import Difference, Result, Scores
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,14 @@ class Pairing:
 
 
 def pair(first: Run, other: Run) -> Pairing:
-    """The differences of trainings with the same seeds on the same split."""
+    """The differences of trainings with the same seeds on the same split, wherever that lies."""
     names = (other.name, first.name)
     ours, theirs = first.result, other.result
     if ours is None or theirs is None:
         missing = first if ours is None else other
         return Pairing(*names, reason=f"{missing.name} is not finished")
-    if ours.task != theirs.task:
-        return Pairing(*names, reason=f"the tasks differ: {theirs.task}, {ours.task}")
+    if is_elsewhere(first, other):
+        return Pairing(*names, reason=f"the tasks differ: {other.task_name}, {first.task_name}")
     if ours.metric != theirs.metric:
         return Pairing(*names, reason=f"the metrics differ: {theirs.metric}, {ours.metric}")
     if ours.split.sha256 != theirs.split.sha256:
@@ -51,6 +52,57 @@ def pair(first: Run, other: Run) -> Pairing:
     return Pairing(*names, val=val, test=test)
 
 
+def is_elsewhere(first: Run, other: Run) -> bool:
+    """Whether runs are of different tasks: neither their names nor their data are the same."""
+    if first.task_name == other.task_name:
+        return False
+    known = [run.result and run.result.data and run.result.data.sha256 for run in (first, other)]
+    return known[0] is None or known[0] != known[1]
+
+
+def told_apart(runs: Sequence[Run]) -> str:
+    """Which run is the best by validation, and whether its trainings tell it from the next."""
+    finished = [run for run in runs if run.result is not None]
+    if not finished:
+        return ""
+    if len(comparable(finished)) > 1:
+        return "They are of different tasks or metrics: figures of one say nothing of another."
+    ranked = sorted(finished, key=lambda run: -_val(run).mean)
+    best = ranked[0]
+    words = f"By validation {best.name} is the best with {percent(_val(best).mean)} %"
+    if len(ranked) == 1:
+        return f"{words}, the only one that is finished."
+    following = ranked[1]
+    words += f", then {following.name} with {percent(_val(following).mean)} %"
+    ahead = pair(following, best)
+    if ahead.val is None:
+        return f"{words}; the two cannot be paired: {ahead.reason}."
+    tell = "which cannot be told" if ahead.val.is_noise else "which can be told"
+    return (
+        f"{words}: the two differ by {_told(ahead.val)}, {tell} from nothing with so many pairs of "
+        f"trainings: {ahead.val.pairs}."
+    )
+
+
+def comparable(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs, gathered by task and metric; an unfinished one goes by its task's name."""
+    gathered: list[list[Run]] = []
+    for run in runs:
+        for others in gathered:
+            alike = run.result is None or others[0].validation == run.validation
+            if alike and not is_elsewhere(others[0], run):
+                others.append(run)
+                break
+        else:
+            gathered.append([run])
+    return gathered
+
+
+def _val(run: Run) -> Scores:
+    assert run.result is not None
+    return run.result.val
+
+
 def side_by_side(runs: Sequence[Run]) -> Table:
     """A row for each run."""
     rows = []
@@ -59,8 +111,7 @@ def side_by_side(runs: Sequence[Run]) -> Table:
         if result is None:
             rows.append((run.name, run.task_name, "not finished", *["-"] * 5))
             continue
-        seconds = result.search_seconds + result.tune_seconds + result.train_seconds
-        seconds += result.search.candidate_seconds if result.search else 0.0
+        seconds, _ = spent(result)
         how = result.strategy or f"{run.settings.get('name', 'training')}, not searched"
         rows.append(
             (

@@ -4,8 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pdnas.report.parts import Figure, Table, layout, line, thinned, thinning
+from pdnas.report.parts import Figure, Table, line, over_epochs, thinned, thinning
 from pdnas.report.slots import Slot
+
+OPEN = 0.999
+"""The entropy from which on nothing is settled."""
 
 
 @dataclass(frozen=True)
@@ -38,26 +41,28 @@ def read_entropy(slots: Sequence[Slot]) -> tuple[Openness, ...]:
 def draw_entropy(records: Sequence[Openness], prefix: str) -> Figure:
     """All slots in one plot."""
     settled = min(records, key=lambda record: record.entropy[-1])
-    count = len(settled.epochs)
-    shown = thinned(count)
+    words = (
+        f"The most settled at the end is {settled.slot} with {settled.entropy[-1]:.2f}."
+        if settled.entropy[-1] < OPEN
+        else "At the end every slot is as open as can be: nothing was learned."
+    )
+    traces = []
+    for number, record in enumerate(records):
+        shown = thinned(record.entropy)
+        epochs = [record.epochs[i] for i in shown]
+        traces.append(
+            line(record.slot, epochs, [round(record.entropy[i], 3) for i in shown], number)
+        )
     return Figure(
         name=f"{prefix}-entropy",
         title="Entropy of each slot",
         caption=(
-            "1: all ops are as likely as each other; 0: one is certain. The most settled at the "
-            f"end is {settled.slot} with {settled.entropy[-1]:.2f}." + thinning(count)
+            f"1: all ops are as likely as each other; 0: one is certain. {words}"
+            + thinning(len(settled.epochs))
         ),
         plot={
-            "data": [
-                line(
-                    record.slot,
-                    [record.epochs[i] for i in shown],
-                    [round(record.entropy[i], 3) for i in shown],
-                    number,
-                )
-                for number, record in enumerate(records)
-            ],
-            "layout": layout("epoch", "entropy", y_axis={"range": [0, 1.03]}),
+            "data": traces,
+            "layout": over_epochs(settled.epochs, "entropy", y_axis={"range": [0, 1.03]}),
         },
         table=Table(
             "Entropy of each slot",

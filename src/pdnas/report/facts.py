@@ -9,6 +9,15 @@ from pdnas.report.reading import Run
 HIDDEN_KEYS = ("data_root",)
 """Settings that say where a machine keeps its data, and nothing of the run."""
 
+ENTRIES = {
+    "pdnas": "version of pdnas",
+    "python": "version of Python",
+    "system": "operating system",
+    "device_name": "name of the device",
+    "threads": "CPU threads",
+}
+"""What the environment's entries are called."""
+
 
 def read_facts(run: Run) -> Section:
     """Tables of all that decides the run's figures."""
@@ -21,9 +30,10 @@ def read_facts(run: Run) -> Section:
         rows += [("best epochs", ", ".join(map(str, run.result.epochs)))]
         rows += [("version of pdnas", run.result.version)]
         tables.append(Table("Split and seeds", ("what", "value"), tuple(rows)))
-    tables.append(Table("Settings", ("setting", "value"), tuple(flat(run.settings))))
+    settings = tuple(flat(run.settings))
+    tables.append(Table("Settings, as settings.json names them", ("setting", "value"), settings))
     if run.environment:
-        rows = list(flat(run.environment))
+        rows = [(in_words(key), value) for key, value in flat(run.environment)]
         tables.append(Table("Environment", ("what", "value"), tuple(rows)))
     return Section(name="settings", title="Settings and environment", tables=tuple(tables))
 
@@ -35,11 +45,22 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
             continue
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+            yield from flat({str(place): one for place, one in enumerate(value)}, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", _written(value)
 
 
+def in_words(key: str) -> str:
+    """What an entry of the environment is."""
+    if key.startswith("packages."):
+        return f"version of {key.removeprefix('packages.')}"
+    return ENTRIES.get(key, key.replace("_", " "))
+
+
 def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(_written(one) for one in value) or "none"
     return "default" if value is None else str(value)

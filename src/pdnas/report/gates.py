@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pdnas.report.parts import Figure, Table, layout, thinned, thinning
+from pdnas.report.parts import Figure, Table, over_epochs, spaced
 from pdnas.report.reading import Line
 from pdnas.space import SearchSpace
+
+EVEN = 0.005
+"""Probabilities that are no further from a half are said to be one."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,19 @@ def read_gates(lines: Sequence[Line], space: SearchSpace, num_blocks: int) -> Ga
 def draw_gates(record: Gates, prefix: str) -> Figure:
     """A heat map: a row for each gate, a column for each epoch."""
     count = len(record.epochs)
-    shown = thinned(count)
+    shown = spaced(count)
     names = list(record.names)
     is_open = [n for n, row in zip(names, record.probs, strict=True) if row[-1] > 0.5]
+    words = f"Likely open at the end: {', '.join(is_open) or 'none'}."
+    if all(abs(row[-1] - 0.5) <= EVEN for row in record.probs):
+        words = "At the end each is as likely open as closed: nothing was learned of them."
+    left = f" {len(shown)} of {count:,} epochs are shown." if len(shown) < count else ""
     return Figure(
         name=f"{prefix}-gates",
         title="Shortcuts",
         caption=(
             "How likely each shortcut is open; i→j leads from the input of block i to the output "
-            f"of block j. Likely open at the end: {', '.join(is_open) or 'none'}." + thinning(count)
+            f"of block j. {words}{left}"
         ),
         plot={
             "data": [
@@ -64,11 +71,14 @@ def draw_gates(record: Gates, prefix: str) -> Figure:
                     "zmin": 0,
                     "zmax": 1,
                     "colorscale": "Cividis",
-                    "colorbar": {"title": {"text": "open"}, "thickness": 12},
+                    "colorbar": {
+                        "title": {"text": "open", "side": "right"},
+                        "thickness": 12,
+                    },
                     "hovertemplate": "epoch %{x}, %{y}: %{z:.2f}<extra></extra>",
                 }
             ],
-            "layout": layout("epoch", "shortcut", y_axis={"type": "category"}),
+            "layout": over_epochs(record.epochs, "shortcut", y_axis={"type": "category"}),
         },
         table=Table(
             "How likely each shortcut is open",

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pdnas.report.parts import Figure, layout, line, thinned, thinning
+from pdnas.report.parts import MANY, Figure, Plot, line, over_epochs, thinned, thinning
 from pdnas.report.reading import Line
 
 
@@ -45,19 +46,22 @@ def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figur
     Args:
         record: Of a search.
         prefix: What the names of its figures begin with.
-        metric: What validation is measured by.
+        metric: What validation is measured by, in words.
     """
     count = len(record.epochs)
-    shown = thinned(count)
-    epochs = [record.epochs[i] for i in shown]
+
+    def drawn(name: str, values: Sequence[float], number: int, **more: Any) -> Plot:
+        shown = thinned(values, MANY)
+        epochs = [record.epochs[i] for i in shown]
+        return line(name, epochs, [values[i] for i in shown], number, **more)
+
     losses = [
-        line("training loss", epochs, [record.train[i] for i in shown], 0),
-        line("validation loss", epochs, [record.val_loss[i] for i in shown], 1),
+        drawn("training loss", record.train, 0),
+        drawn("validation loss", record.val_loss, 1),
     ]
     more, words = {}, ""
     if len(record.temperature) == count:
-        heat = [record.temperature[i] for i in shown]
-        losses.append(line("temperature", epochs, heat, 2, yaxis="y2"))
+        losses.append(drawn("temperature", record.temperature, 2, yaxis="y2"))
         more["yaxis2"] = {
             "title": {"text": "temperature"},
             "overlaying": "y",
@@ -74,22 +78,20 @@ def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figur
             title="Losses of the search",
             caption=(
                 "Each epoch tries another network, so the lines are as rough as the networks "
-                f"differ.{words}{thinning(count)}"
+                f"differ.{words}{thinning(count, MANY)}"
             ),
-            plot={"data": losses, "layout": layout("epoch", "loss", **more)},
+            plot={"data": losses, "layout": over_epochs(record.epochs, "loss", **more)},
         ),
         Figure(
             name=f"{prefix}-validation",
             title="Validation of what was tried",
             caption=(
                 f"The best, {100 * record.val[best]:.2f} %, was tried at epoch "
-                f"{record.epochs[best]}.{thinning(count)}"
+                f"{record.epochs[best]}.{thinning(count, MANY)}"
             ),
             plot={
-                "data": [
-                    line(metric, epochs, [round(100 * record.val[i], 2) for i in shown], 0),
-                ],
-                "layout": layout("epoch", f"validation {metric}, %"),
+                "data": [drawn(metric, [round(100 * val, 2) for val in record.val], 0)],
+                "layout": over_epochs(record.epochs, f"{metric}, %"),
             },
         ),
     )

@@ -68,6 +68,32 @@
     }
   }, { rootMargin: "600px 0px" });
 
+  // Paper has what is folded only if it is a table, and no dark colors.
+  let folded = null;
+  let theme = null;
+  function beginPrint() {
+    if (folded) return;
+    folded = [...document.querySelectorAll("details.group:not([open])")];
+    for (const each of folded) each.open = true;
+    theme = root.dataset.theme;
+    root.classList.add("printing");
+    setTheme("light");
+    for (const element of all) if (!element.dataset.drawn) draw(element);
+  }
+  function endPrint() {
+    if (!folded) return;
+    for (const each of folded) each.open = false;
+    folded = null;
+    root.classList.remove("printing");
+    setTheme(theme);
+  }
+  window.addEventListener("beforeprint", beginPrint);
+  window.addEventListener("afterprint", endPrint);
+  window.matchMedia("print").addEventListener("change", (event) => {
+    if (event.matches) beginPrint();
+    else endPrint();
+  });
+
   function setTheme(theme) {
     root.dataset.theme = theme;
     button.textContent = theme === "dark" ? "Light" : "Dark";

@@ -2,14 +2,16 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from pdnas import __version__
 from pdnas.architecture import Architecture
@@ -17,36 +19,43 @@ from pdnas.diagram import draw_svg
 from pdnas.errors import RunError
 from pdnas.report.candidates import draw_candidates, read_candidates
 from pdnas.report.classes import class_table, draw_classes, read_classes
-from pdnas.report.comparison import difference_table, pair, side_by_side
+from pdnas.report.comparison import comparable, difference_table, pair, side_by_side, told_apart
 from pdnas.report.entropy import draw_entropy, read_entropy
 from pdnas.report.facts import read_facts
 from pdnas.report.gates import draw_gates, read_gates
 from pdnas.report.losses import draw_losses, read_losses
-from pdnas.report.parts import Figure, Group, Section, Table
+from pdnas.report.parts import Figure, Group, Section, Table, percent
 from pdnas.report.reading import Run, read_run
 from pdnas.report.slots import draw_slots, read_slots
-from pdnas.report.trainings import Curve, draw_curves, read_curves
+from pdnas.report.trainings import draw_curves, read_curves
+from pdnas.report.tuned import draw_tried, read_tried, tried_table
 from pdnas.report.verdict import Verdict, read_verdict
 from pdnas.runs import Result
 
 REPORT = "report.html"
 
 REFRESH = 5
-"""After how many seconds the page of an unfinished run is loaded again."""
+"""After how many seconds a page that is written again and again is loaded again."""
+
+FLAG = re.compile(r"--[a-z][a-z-]*")
+"""A flag in a sentence, which must not be broken after its dashes."""
 
 Commands = Mapping[Path, Sequence[tuple[str, str]]]
 """For each run what commands do, and the commands."""
 
 
-def write_report(runs: Sequence[Path], output: Path, commands: Commands | None = None) -> Path:
+def write_report(
+    runs: Sequence[Path], output: Path, commands: Commands | None = None, *, watched: bool = False
+) -> Path:
     """Write the page of a run, or of several side by side.
 
     Args:
         runs: Run directories, finished or not.
         output: The file.
         commands: How to make each run again, and what to do with it.
+        watched: Whether the page is written again when the run has gone on.
     """
-    text = render([read_run(run) for run in runs], commands or {})
+    text = render([read_run(run) for run in runs], commands or {}, watched=watched)
     draft = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8")
@@ -61,8 +70,8 @@ def write_report(runs: Sequence[Path], output: Path, commands: Commands | None =
     return output
 
 
-def render(runs: Sequence[Run], commands: Commands) -> str:
-    """The page as text."""
+def render(runs: Sequence[Run], commands: Commands, *, watched: bool = False) -> str:
+    """The page as text; one that is watched loads itself again."""
     if len(runs) == 1:
         verdict, sections = read_verdict(runs[0]), list(_sections(runs[0], commands))
     else:
@@ -76,14 +85,22 @@ def render(runs: Sequence[Run], commands: Commands) -> str:
         plotly=Markup(_plotly()) if figures else "",  # noqa: S704 - no text of users
         style=Markup((here / "page.css").read_text(encoding="utf-8")),  # noqa: S704
         script=Markup((here / "page.js").read_text(encoding="utf-8")),  # noqa: S704
-        refresh=REFRESH if any(run.result is None for run in runs) else None,
+        refresh=REFRESH if watched else None,
         version=__version__,
     )
+
+
+def whole_flags(text: str) -> Markup:
+    """A sentence whose flags stay in one line."""
+    marked = FLAG.sub(lambda found: f'<span class="flag">{found[0]}</span>', str(escape(text)))
+    return Markup(marked)  # noqa: S704 - escaped before
 
 
 def _sections(run: Run, commands: Commands) -> Iterator[Section]:
     if run.result is not None:
         yield _network(run, run.result)
+    if run.command == "tune":
+        yield from _tuned(run)
     yield from _search(run)
     if (trainings := _trainings(run)) is not None:
         yield trainings
@@ -91,7 +108,36 @@ def _sections(run: Run, commands: Commands) -> Iterator[Section]:
         yield _classes(run, run.result)
     yield read_facts(run)
     if told := commands.get(run.path):
-        yield Section(name="commands", title="Make it again, and use it", commands=tuple(told))
+        title = "Make it again, and use it" if run.result else "Go on with it"
+        yield Section(name="commands", title=title, commands=tuple(told))
+
+
+def _tuned(run: Run) -> Iterator[Section]:
+    """What a tuning tried; a study in a database is not read."""
+    tried = read_tried(run)
+    if not tried:
+        return
+    parts = []
+    for what, trials in tried.items():
+        chosen = next((one for one in trials if one.chosen), None)
+        if chosen is not None:
+            parts.append(f"Of the {what} that were tried this one was chosen: {chosen.values}.")
+    yield Section(
+        name="trials",
+        title="Trials",
+        lead=(*parts, "Validation chose; the test part had no say."),
+        groups=(
+            Group(
+                "",
+                tuple(
+                    draw_tried(what, trials)
+                    for what, trials in tried.items()
+                    if any(one.val is not None for one in trials)
+                ),
+            ),
+        ),
+        tables=tuple(tried_table(what, trials) for what, trials in tried.items()),
+    )
 
 
 def _network(run: Run, result: Result) -> Section:
@@ -124,12 +170,11 @@ def _search(run: Run) -> Iterator[Section]:
         if result is not None:  # the search that found the network comes first
             shape = (_depth(result), result.hidden)
             numbers.sort(key=lambda number: shapes[number] != shape)
-        metric = result.metric if result else "metric"
         groups: list[Group] = []
         for place, number in enumerate(numbers):
             own = [line for line in lines if line["cell"] == number]
             blocks, hidden = shapes[number]
-            found = _search_groups(own, run, number, blocks, metric)
+            found = _search_groups(own, run, number, blocks)
             if len(numbers) > 1:
                 name = f"{blocks} blocks, hidden size {hidden}"
                 found = [
@@ -161,14 +206,14 @@ def _search(run: Run) -> Iterator[Section]:
 
 
 def _search_groups(
-    lines: Sequence[dict[str, Any]], run: Run, number: int, num_blocks: int, metric: str
+    lines: Sequence[dict[str, Any]], run: Run, number: int, num_blocks: int
 ) -> list[Group]:
     space = run.space
     assert space is not None
     prefix, groups = f"search{number}", []
     losses = read_losses(lines)
     assert losses is not None
-    groups.append(Group("Losses and validation", draw_losses(losses, prefix, metric)))
+    groups.append(Group("Losses and validation", draw_losses(losses, prefix, run.validation)))
     if slots := read_slots(lines, space, num_blocks):
         groups += draw_slots(slots, prefix)
         groups.append(Group("Entropy", (draw_entropy(read_entropy(slots), prefix),)))
@@ -178,9 +223,10 @@ def _search_groups(
 
 
 def _about_search(run: Run) -> str:
-    strategy = run.settings["job"]["strategy"]
-    words = f"Strategy {strategy['name']} in the space {run.settings['job']['space']['name']}."
-    if strategy.get("estimator") == "additive":
+    assert run.job is not None
+    strategy = run.job.strategy
+    words = f"Strategy {strategy.name} in the space {run.job.space.name}."
+    if getattr(strategy, "estimator", None) == "additive":
         words += (
             " While the shared weights are trained, networks are tried at random; the "
             "probabilities below are what is learned of the ops meanwhile."
@@ -199,11 +245,10 @@ def _trainings(run: Run) -> Section | None:
     curves = read_curves(run)
     if not curves:
         return None
-    metric = run.result.metric if run.result else "metric"
     return Section(
         name="trainings",
         title="Trainings",
-        groups=(Group("", (draw_curves(curves, metric),)),),
+        groups=(Group("", (draw_curves(curves, run.validation),)),),
     )
 
 
@@ -220,6 +265,12 @@ def _classes(run: Run, result: Result) -> Section:
         "Of the one network that is kept, the training with the best validation, on the test part "
         f"({record.nodes:,} nodes); the figures at the top are over all trainings."
     )
+    if result.metric == "accuracy" and record.matrix:
+        lead += (
+            f" It takes {record.right:,} of them for what they are, "
+            f"{percent(record.right / max(1, record.nodes))} % ({record.certainty}, Wilson's): "
+            "other nodes of the same kind would give another figure, however many seeds there are."
+        )
     return Section(
         name="classes-section",
         title=title,
@@ -232,29 +283,12 @@ def _classes(run: Run, result: Result) -> Section:
 def _compared(runs: Sequence[Run]) -> tuple[Verdict, list[Section]]:
     finished = [run for run in runs if run.result is not None]
     pairings = [pair(runs[0], run) for run in runs[1:]]
-    best = max(finished, key=lambda run: run.result.val.mean if run.result else 0.0, default=None)
-    sentence = f"{len(runs)} runs, of which {len(finished)} are finished."
-    tasks = {(run.result.task, run.result.metric) for run in finished if run.result}
-    if best is not None and best.result is not None and len(tasks) == 1:
-        sentence += (
-            f" The best validation is that of {best.name}: {best.result.val} %, test "
-            f"{best.result.test} %."
-        )
-    curves = []
-    for run in runs:
-        own = [curve for curve in read_curves(run) if curve.network != "control"]
-        mine = run.phase("control")
-        controls = {line["name"] for line in mine}
-        curves += [
-            Curve(run.name, curve.label, curve.epochs, curve.val)
-            for curve in own
-            if curve.network not in controls
-        ]
+    figures = tuple(_together(alike, place) for place, alike in enumerate(comparable(runs)))
     sections = [
         Section(
             name="side-by-side",
             title="Side by side",
-            groups=(Group("", (_together(curves),)),) if curves else (),
+            groups=(Group("", drawn),) if (drawn := tuple(filter(None, figures))) else (),
             tables=(side_by_side(runs), difference_table(pairings)),
         ),
         Section(
@@ -269,16 +303,32 @@ def _compared(runs: Sequence[Run]) -> tuple[Verdict, list[Section]]:
         ),
     ]
     title = f"{len(runs)} runs side by side"
-    tiles = tuple(
-        (run.name, str(run.result.test), f"test {run.result.metric}, %, {run.task_name}")
-        for run in finished
-        if run.result
-    )
-    return Verdict(title, sentence, tiles), [s for s in sections if not s.is_empty]
+    sentence = f"{len(runs)} runs, of which {len(finished)} are finished. {told_apart(runs)}"
+    tiles = tuple(map(_tile, runs))
+    return Verdict(title, sentence.strip(), tiles), [s for s in sections if not s.is_empty]
 
 
-def _together(curves: Sequence[Curve]) -> Figure:
-    return draw_curves(curves, "metric", "curves")
+def _tile(run: Run) -> tuple[str, str, str]:
+    if run.result is None:
+        return run.name, "-", f"{run.task_name}: {'goes on' if run.at_work else 'was stopped'}"
+    about = f"{run.validation}, %, on {run.task_name}; test {run.result.test}"
+    return run.name, percent(run.result.val.mean), about
+
+
+def _together(runs: Sequence[Run], place: int) -> Figure | None:
+    """The final trainings of runs that can be compared; controls have the page of their own run."""
+    curves = []
+    for run in runs:
+        controls = {line["name"] for line in run.phase("control")}
+        curves += [
+            replace(curve, network=run.name)
+            for curve in read_curves(run)
+            if curve.network not in controls
+        ]
+    if not curves:
+        return None
+    figure = draw_curves(curves, runs[0].validation, f"curves{place or ''}")
+    return replace(figure, title=f"{figure.title} on {runs[0].task_name}")
 
 
 def _embedded(values: Mapping[str, Any]) -> Markup:
@@ -305,4 +355,5 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["flags"] = whole_flags
     return environment.get_template("page.html.j2")

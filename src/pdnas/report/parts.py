@@ -1,5 +1,6 @@
 """What a page is made of: sections with figures and tables, as plain values."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,13 @@ Plot = dict[str, Any]
 """A part of a plotly figure, as plain values."""
 
 POINTS = 150
-"""The most points of a line: more would make the page heavy, and none could be told apart."""
+"""The most points of one of many lines: more would make the page heavy."""
+
+MANY = 1000
+"""The most points of one of a few lines."""
+
+FEW = 12
+"""Points up to which each of a line is marked: a line through one point is not seen."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +130,11 @@ def line(
         number: Of the line in its plot.
         more: What else plotly should know of it.
     """
-    color, dash, _ = look(number)
+    color, dash, marker = look(number)
     style = {"color": color, "dash": dash, "width": 2}
-    plain = {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y)}
+    plain: Plot = {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y)}
+    if len(x) <= FEW:
+        plain |= {"mode": "lines+markers", "marker": {"color": color, "symbol": marker, "size": 8}}
     return {**plain, "line": style, **more}
 
 
@@ -142,16 +151,47 @@ def layout(x: str, y: str, *, y_axis: Mapping[str, Any] | None = None, **more: A
     return {"xaxis": {"title": {"text": x}}, "yaxis": upwards, **more}
 
 
-def thinned(count: int, most: int = POINTS) -> list[int]:
+def over_epochs(epochs: Sequence[int], y: str, **more: Any) -> Plot:
+    """Axes of lines over epochs; a few epochs are whole numbers with room beside them.
+
+    Args:
+        epochs: From the first to the last.
+        y: Title of the axis upwards.
+        more: See :func:`layout`.
+    """
+    axes = layout("epoch", y, **more)
+    first, last = min(epochs), max(epochs)
+    if last - first < FEW:
+        axes["xaxis"] |= {"range": [first - 0.5, last + 0.5], "dtick": 1, "zeroline": False}
+    return axes
+
+
+def spaced(count: int, most: int = POINTS) -> list[int]:
     """Which of so many points to show, evenly spaced, the first and the last among them."""
     if count <= most:
         return list(range(count))
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
 
 
+def thinned(values: Sequence[float], most: int = POINTS) -> list[int]:
+    """Which points of a line to show: both ends, and the lowest and highest of each stretch."""
+    count = len(values)
+    if count <= most:
+        return list(range(count))
+    stretches = (most - 2) // 2
+    edges = [round(place * count / stretches) for place in range(stretches + 1)]
+    shown = {0, count - 1}
+    for first, last in itertools.pairwise(edges):
+        shown |= {min(range(first, last), key=values.__getitem__)}
+        shown |= {max(range(first, last), key=values.__getitem__)}
+    return sorted(shown)
+
+
 def thinning(count: int, most: int = POINTS) -> str:
-    """What a caption says of points that were left out."""
-    return f" {most} of {count:,} points are shown." if count > most else ""
+    """What a caption says of points of a line that were left out."""
+    if count <= most:
+        return ""
+    return f" Of {count:,} points {most:,} at most are shown, peaks among them."
 
 
 def percent(value: float | None) -> str:

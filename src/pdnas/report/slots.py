@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pdnas.ops import SLOTS
-from pdnas.report.parts import Figure, Group, Table, layout, line, thinned, thinning
+from pdnas.report.parts import Figure, Group, Table, line, over_epochs, thinned, thinning
 from pdnas.report.reading import Line
 from pdnas.space import SearchSpace
 
 OPEN = 3
 """Blocks whose plots are unfolded at first."""
+
+ALIKE = 0.01
+"""Probabilities that differ by no more are said to be the same."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,12 @@ class Slot:
     ops: tuple[str, ...]
     epochs: tuple[int, ...]
     probs: tuple[tuple[float, ...], ...]
+
+    @property
+    def is_told(self) -> bool:
+        """Whether anything was learned: at the end some op is likelier than another."""
+        last = [row[-1] for row in self.probs]
+        return max(last) - min(last) > ALIKE
 
 
 def read_slots(lines: Sequence[Line], space: SearchSpace, num_blocks: int) -> tuple[Slot, ...]:
@@ -60,30 +69,33 @@ def draw_slots(slots: Sequence[Slot], prefix: str) -> tuple[Group, ...]:
         Group(
             f"Op probabilities of block {block}",
             tuple(_draw(slot, prefix) for slot in slots if slot.block == block),
-            folded=block >= OPEN,
+            folded=block >= OPEN or not any(slot.is_told for slot in slots if slot.block == block),
         )
         for block in blocks
     )
 
 
 def _draw(slot: Slot, prefix: str) -> Figure:
-    shown = thinned(len(slot.epochs))
     last = sorted(
         ((row[-1], op) for op, row in zip(slot.ops, slot.probs, strict=True)), reverse=True
     )
+    words = (
+        f"At the end {last[0][1]} is the likeliest with {100 * last[0][0]:.0f} %, then "
+        f"{last[1][1]} with {100 * last[1][0]:.0f} %."
+        if slot.is_told
+        else f"At the end all {len(last)} are as likely as each other: nothing was learned of them."
+    )
+    traces = []
+    for number, (op, row) in enumerate(zip(slot.ops, slot.probs, strict=True)):
+        shown = thinned(row)
+        traces.append(line(op, [slot.epochs[i] for i in shown], [row[i] for i in shown], number))
     return Figure(
         name=f"{prefix}-ops-{slot.block}-{slot.name}",
         title=f"Block {slot.block}, {slot.name}",
-        caption=(
-            f"At the end {last[0][1]} is the likeliest with {100 * last[0][0]:.0f} %, then "
-            f"{last[1][1]} with {100 * last[1][0]:.0f} %." + thinning(len(slot.epochs))
-        ),
+        caption=words + thinning(len(slot.epochs)),
         plot={
-            "data": [
-                line(op, [slot.epochs[i] for i in shown], [row[i] for i in shown], number)
-                for number, (op, row) in enumerate(zip(slot.ops, slot.probs, strict=True))
-            ],
-            "layout": layout("epoch", "probability", y_axis={"rangemode": "tozero"}),
+            "data": traces,
+            "layout": over_epochs(slot.epochs, "probability", y_axis={"rangemode": "tozero"}),
         },
         table=Table(
             f"Probabilities at the end, block {slot.block}, {slot.name}",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pdnas.report.parts import Figure, layout, look, thinned, thinning
+from pdnas.report.parts import MANY, Figure, line, over_epochs, thinned, thinning
 from pdnas.report.reading import Line, Run
 
 CURVES = 40
@@ -30,12 +30,12 @@ class Curve:
 def read_curves(run: Run) -> tuple[Curve, ...]:
     """The trainings of a run, in the order of its history."""
     found: dict[tuple[str, str], list[Line]] = {}
-    own = "found" if run.command != "train" else str(run.settings.get("name", "network"))
-    for line in (*run.phase("final"), *run.phase("control")):
-        label = f"seed {line['seed']}"
-        if line.get("split_seed") is not None:
-            label = f"split {line['split_seed']}, {label}"
-        found.setdefault((line.get("name", own), label), []).append(line)
+    own = "found" if run.command == "search" else str(run.settings.get("name", "network"))
+    for epoch in (*run.phase("final"), *run.phase("control")):
+        label = f"seed {epoch['seed']}"
+        if epoch.get("split_seed") is not None:
+            label = f"split {epoch['split_seed']}, {label}"
+        found.setdefault((epoch.get("name", own), label), []).append(epoch)
     return tuple(
         Curve(network, label, tuple(x["epoch"] for x in lines), tuple(x["val"] for x in lines))
         for (network, label), lines in found.items()
@@ -47,21 +47,18 @@ def draw_curves(curves: Sequence[Curve], metric: str, name: str = "trainings") -
     networks = list(dict.fromkeys(curve.network for curve in curves))
     drawn, traces = curves[:CURVES], []
     for curve in drawn:
-        color, dash, _ = look(networks.index(curve.network))
-        shown = thinned(len(curve.epochs))
+        shown = thinned(curve.val, MANY)
         is_first = curve == next(one for one in drawn if one.network == curve.network)
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": curve.network,
-                "legendgroup": curve.network,
-                "showlegend": is_first,
-                "x": [curve.epochs[i] for i in shown],
-                "y": [round(100 * curve.val[i], 2) for i in shown],
-                "line": {"color": color, "dash": dash, "width": 2},
-                "hovertemplate": f"{curve.label}, epoch %{{x}}: %{{y:.2f}} %",
-            }
+            line(
+                curve.network,
+                [curve.epochs[i] for i in shown],
+                [round(100 * curve.val[i], 2) for i in shown],
+                networks.index(curve.network),
+                legendgroup=curve.network,
+                showlegend=is_first,
+                hovertemplate=f"{curve.label}, epoch %{{x}}: %{{y:.2f}} %",
+            )
         )
     left = f" {CURVES} of {len(curves)} trainings are shown." if len(curves) > CURVES else ""
     longest = max(len(curve.epochs) for curve in curves)
@@ -70,10 +67,14 @@ def draw_curves(curves: Sequence[Curve], metric: str, name: str = "trainings") -
         title="Validation during training",
         caption=(
             "A line for each training; those of a network look alike. A training ends where its "
-            f"patience does.{left}{thinning(longest)}"
+            f"patience does.{left}{thinning(longest, MANY)}"
         ),
         plot={
             "data": traces,
-            "layout": layout("epoch", f"validation {metric}, %", showlegend=True),
+            "layout": over_epochs(
+                [epoch for curve in drawn for epoch in curve.epochs],
+                f"{metric}, %",
+                showlegend=True,
+            ),
         },
     )

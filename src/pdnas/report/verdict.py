@@ -1,10 +1,15 @@
 """What came out in a sentence and a few figures, beside the controls."""
 
+import shlex
 from dataclasses import dataclass
 
+from pdnas.report.classes import read_classes
 from pdnas.report.parts import Table, percent
 from pdnas.report.reading import Run
-from pdnas.runs import Control, Result, Scores
+from pdnas.runs import Control, Difference, Result, Scores
+
+DIGITS = 4
+"""Of a share, as far as it is shown: what is the same up to there is level."""
 
 
 @dataclass(frozen=True)
@@ -16,12 +21,14 @@ class Verdict:
         sentence: What came out, and how that compares.
         tiles: Figures: what, how much, and what to know of it.
         table: The network beside the controls; none if there are none.
+        notes: Sentences on how far the run came.
     """
 
     title: str
     sentence: str
     tiles: tuple[tuple[str, str, str], ...]
     table: Table | None = None
+    notes: tuple[str, ...] = ()
 
 
 def read_verdict(run: Run) -> Verdict:
@@ -29,31 +36,80 @@ def read_verdict(run: Run) -> Verdict:
     if run.result is None:
         return _unfinished(run)
     result = run.result
-    seconds = result.search_seconds + result.tune_seconds + result.train_seconds
-    if result.search is not None:
-        seconds += result.search.candidate_seconds
-    runs = len(result.test.values)
+    seconds, on_what = spent(result)
+    runs, digits = len(result.test.values), 0 if seconds >= 10 else 1
+    sure = f" ({_range(result.test, over(result))})" if result.test.interval else ""
     noted = f" ({result.note})" if result.note else ""
     what = f"The {run.settings.get('name', 'network')} network"
-    if result.search is not None:
+    if result.strategy is not None:
         what = f"The network found for {run.task_name}{noted}"
-    where = "" if result.search is not None else f" on {run.task_name}{noted}"
+    where = "" if result.strategy is not None else f" on {run.task_name}{noted}"
     sentence = (
         f"{what}{where} reaches {result.metric} {percent(result.test.mean)} % on test"
-        f"{_sure(result.test)}, over {runs} training{'s' if runs > 1 else ''}, with "
-        f"{result.parameters:,} parameters, after {seconds:.0f} s in all. {against(result)}"
+        f"{sure}, over {trainings(runs)}, with "
+        f"{result.parameters:,} parameters, after {seconds:.{digits}f} s of {on_what}. "
+        f"{against(result)}"
     )
     return Verdict(
         title=f"{run.task_name}: {result.strategy or run.settings.get('name', 'training')}",
         sentence=sentence.strip(),
         tiles=(
-            (f"test {result.metric}, %", percent(result.test.mean), _range(result.test)),
-            (f"validation {result.metric}, %", percent(result.val.mean), _range(result.val)),
+            (
+                f"test {result.metric}, %",
+                percent(result.test.mean),
+                _range(result.test, over(result)),
+            ),
+            (
+                f"validation {result.metric}, %",
+                percent(result.val.mean),
+                _range(result.val, over(result)),
+            ),
             ("parameters", f"{result.parameters:,}", f"hidden size {result.hidden}"),
-            ("seconds", f"{seconds:.1f}", f"on {result.device}"),
+            ("seconds", f"{seconds:.1f}", f"of {on_what}, on {result.device}"),
+            *_test_nodes(run, result),
         ),
         table=_beside(result),
+        notes=tuple(filter(None, [ended_early(run, result)])),
     )
+
+
+def spent(result: Result) -> tuple[float, str]:
+    """The seconds that a network took, and what they were spent on: not on controls."""
+    report = result.search
+    parts = {
+        "search": result.search_seconds,
+        "choice": report.candidate_seconds if report else 0.0,
+        "tuning": result.tune_seconds,
+        "its own trainings": result.train_seconds,
+    }
+    *told, last = [what for what, seconds in parts.items() if seconds] or ["nothing"]
+    return sum(parts.values()), f"{', '.join(told)} and {last}" if told else last
+
+
+def ended_early(run: Run, result: Result) -> str:
+    """What ended a search before its end, and what it left out; nothing if it did all."""
+    report, job = result.search, run.settings.get("job")
+    if report is None or report.stopped is None or job is None:
+        return ""
+    wanted, left = job["seeds"], []
+    epochs, asked = report.epochs, job["strategy"].get("epochs", 0)
+    if epochs < asked:
+        left.append(f"the search had {epochs:,} of {asked:,} epochs")
+    finals = {*result.seeds} & {*range(job["seed"], job["seed"] + wanted)}
+    done = len(finals) if result.train_seconds else 0
+    if done < wanted:
+        left.append(f"the network found has {done} of {trainings(wanted)}")
+    counts = {control.name: len(control.val.values) for control in report.controls}
+    for name in job["controls"]:
+        if name not in counts:
+            left.append(f"the control {name} is missing")
+        elif counts[name] < wanted:
+            left.append(f"the control {name} has {counts[name]} of {trainings(wanted)}")
+    what, on = "An interruption", f" To have it, {run.way_on}"
+    if report.stopped == "budget":
+        seconds = job.get("budget_seconds")
+        what, on = f"The budget of {seconds:g} s" if seconds else "The budget", ""
+    return f"{what} ended the job early: {'; '.join(left) or 'a training was cut short'}.{on}"
 
 
 def against(result: Result) -> str:
@@ -61,35 +117,47 @@ def against(result: Result) -> str:
     controls = result.search.controls if result.search else ()
     if not controls:
         return ""
-    best = max(controls, key=lambda control: control.val.mean)
-    better = [c for c in controls if c.val.mean > result.val.mean]
+    best = max(controls, key=lambda one: (round(one.val.mean, DIGITS), -one.parameters))
+    ahead = Difference.between(result.val, best.val)
     figures = (
-        f"{best.name}: {percent(best.val.mean)} against {percent(result.val.mean)} %; on test "
-        f"{percent(best.test.mean)} %"
+        f"{percent(result.val.mean)} against {percent(best.val.mean)} %; on test "
+        f"{percent(result.test.mean)} against {percent(best.test.mean)} %"
     )
-    if better:
-        names = " and ".join(control.name for control in better)
-        verb = "s" if len(better) > 1 else ""
-        return (
-            f"By validation it is not the best: the control{verb} {names}, which nobody searched "
-            f"for, {'have' if verb else 'has'} more ({figures})."
+    unsure = f", which {trainings(ahead.pairs)} cannot tell apart" if ahead.is_noise else ""
+    others = ", ".join(control.name for control in controls)
+    among = f"the best of the controls {others} ({figures})"
+    if not round(ahead.mean, 2):
+        words = f"By validation it is level with {best.name}, {among}."
+    elif ahead.mean < 0:
+        words = (
+            f"By validation the control {best.name}, which nobody searched for, is "
+            f"{-ahead.mean:.2f} points ahead of it ({figures}){unsure}."
         )
-    names = ", ".join(control.name for control in controls)
-    place = "level with the best" if best.val.mean == result.val.mean else "ahead"
-    return f"By validation it is {place} of the controls {names} (the best of them, {figures})."
+    else:
+        words = (
+            f"By validation it is {ahead.mean:.2f} points ahead of {best.name}, {among}{unsure}."
+        )
+    if 2 * best.parameters < result.parameters:
+        words += f" {best.name} has less than half the parameters: {best.parameters:,}."
+    return words
+
+
+def trainings(count: int) -> str:
+    """So many trainings, in words."""
+    return f"{count} training{'s' if count > 1 else ''}"
 
 
 def _unfinished(run: Run) -> Verdict:
     epochs = len(run.phase("search"))
-    parts = [f"{epochs:,} epochs of search"] if run.command == "search" else []
+    parts = [_count(epochs, "epoch") + " of search"] if run.command == "search" else []
     if run.progress is not None:
-        parts.append(f"{len(run.progress.trials)} candidates")
+        parts.append(_count(len(run.progress.trials), "candidate"))
     seeds = {(one.get("split_seed"), one["seed"]) for one in run.phase("final")}
-    parts.append(f"{len(seeds)} final trainings")
+    parts.append(_count(len(seeds), "final training"))
     best = max((line["val"] for line in run.history), default=None)
-    tiles = [("lines of history", f"{len(run.history):,}", "so far")]
+    tiles = [("epochs so far", f"{len(run.history):,}", "of searches and of trainings")]
     if best is not None:
-        tiles.append(("best validation so far, %", percent(best), "of whatever was tried"))
+        tiles.append((f"best {run.validation} so far, %", percent(best), "of whatever was tried"))
     return Verdict(
         title=f"{run.task_name}: not finished",
         sentence=(
@@ -97,7 +165,31 @@ def _unfinished(run: Run) -> Verdict:
             "and no result."
         ),
         tiles=tuple(tiles),
+        notes=(_state(run),),
     )
+
+
+def _state(run: Run) -> str:
+    """What becomes of an unfinished run."""
+    if not run.at_work:
+        return f"This run was stopped; {run.way_on}"
+    path = shlex.quote(str(run.path))
+    return f"The run goes on. A page that follows it is written by: pdnas report {path} --watch"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _test_nodes(run: Run, result: Result) -> list[tuple[str, str, str]]:
+    """How many nodes the test rests on, and how far the share of right ones can be trusted."""
+    if run.predictions is None:
+        return []
+    record = read_classes(run.predictions, result.class_names)
+    about = "labeled, one training is kept"
+    if result.metric == "accuracy" and record.matrix:
+        about = f"{record.certainty}, for the network that is kept"
+    return [("test nodes", f"{record.nodes:,}", about)]
 
 
 def _beside(result: Result) -> Table | None:
@@ -107,10 +199,27 @@ def _beside(result: Result) -> Table | None:
     own = ("found", result.val, result.test, result.parameters, result.train_seconds)
     rows = [own, *(_row_of(control) for control in controls)]
     return Table(
-        f"The network found beside the controls, {result.metric} in %, mean ± standard deviation",
-        ("network", "validation", "test", "95 % interval of test", "parameters", "seconds"),
+        f"The network found beside the controls, {result.metric} in %, mean ± standard deviation, "
+        f"intervals {over(result)}",
+        (
+            "network",
+            "validation",
+            "test",
+            "95 % interval of test",
+            "trainings",
+            "parameters",
+            "seconds",
+        ),
         tuple(
-            (name, str(val), str(test), _interval(test), f"{count:,}", f"{seconds:.1f}")
+            (
+                name,
+                str(val),
+                str(test),
+                _interval(test),
+                str(len(test.values)),
+                f"{count:,}",
+                f"{seconds:.1f}",
+            )
             for name, val, test, count, seconds in rows
         ),
     )
@@ -120,8 +229,9 @@ def _row_of(control: Control) -> tuple[str, Scores, Scores, int, float]:
     return control.name, control.val, control.test, control.parameters, control.seconds
 
 
-def _sure(scores: Scores) -> str:
-    return f" (95 % interval {_interval(scores)})" if scores.interval else ""
+def over(result: Result) -> str:
+    """What an interval is over: with several splits their means, else the seeds of one."""
+    return "over splits" if len(result.split.members) > 1 else "over seeds"
 
 
 def _interval(scores: Scores) -> str:
@@ -131,5 +241,5 @@ def _interval(scores: Scores) -> str:
     return f"{percent(low)} to {percent(high)}"
 
 
-def _range(scores: Scores) -> str:
-    return f"95 % interval {_interval(scores)}" if scores.interval else "one training"
+def _range(scores: Scores, over: str) -> str:
+    return f"95 % interval {over} {_interval(scores)}" if scores.interval else "one training"

@@ -10,6 +10,7 @@ from pdnas.reproduce.picture import dots
 from pdnas.reproduce.work import SearchedWork, TableWork
 from pdnas.search.graphnas import GraphNas
 from pdnas.search.pdnas import PRESETS
+from pdnas.space import SPACES
 from pdnas.training import Recipe
 
 PAPER = {
@@ -41,13 +42,15 @@ class SearchTime(Table):
     split = "public"
 
     def works(self, done: Records, *, quick: bool, searches: int) -> dict[str, TableWork]:
-        jobs = {"pdnas": Job(), "graphnas": Job(strategy=GraphNas(epochs=ARCHITECTURES))}
+        paper = Job(space=SPACES["paper"])
+        strategies = {"pdnas": PRESETS["default"], "graphnas": GraphNas(epochs=ARCHITECTURES)}
         if quick:
-            short = {"pdnas": PRESETS["default"].lasting(20), "graphnas": GraphNas(epochs=4)}
-            jobs = {
-                row: Job(strategy=strategy, recipe=Recipe(epochs=30), candidates=2)
-                for row, strategy in short.items()
-            }
+            paper = Job(space=SPACES["paper"], recipe=Recipe(epochs=30), candidates=2)
+            strategies = {"pdnas": PRESETS["default"].lasting(20), "graphnas": GraphNas(epochs=4)}
+        jobs = {
+            row: paper.model_copy(update={"strategy": strategy})
+            for row, strategy in strategies.items()
+        }
         works: dict[str, TableWork] = {}
         for seed in range(searches):
             for task in TASKS:

@@ -18,7 +18,7 @@ from pydantic import (
 from torch import Tensor, nn
 
 from pdnas.architecture import Architecture
-from pdnas.errors import SearchError, first_complaint
+from pdnas.errors import SearchError, first_complaint, shown
 from pdnas.models import GraphNetwork
 from pdnas.registry import Registry
 from pdnas.runs import Record
@@ -212,7 +212,7 @@ class Strategy(BaseModel, ABC):
                 ) from None
             raise SearchError(
                 f"The strategy '{self.name}' cannot be set so: {first_complaint(error)}, but got "
-                f"{problem['input']!r}."
+                f"{shown(repr(problem['input']))}."
             ) from None
 
 
@@ -255,9 +255,12 @@ def load_learned(
     """Take over what :func:`learned` gave."""
     module.load_state_dict(below("values/", tensors))
     state: dict[int, dict[str, Tensor]] = {}
-    numbers = {name: number for number, (name, _) in enumerate(module.named_parameters())}
+    parameters = dict(module.named_parameters())
+    numbers = {name: number for number, name in enumerate(parameters)}
     for path, value in below("optimizer/", tensors).items():
         name, _, key = path.rpartition("/")
+        if value.dim() and value.shape != parameters[name].shape:
+            raise ValueError(f"{path} has the shape {list(value.shape)}")
         state.setdefault(numbers[name], {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 

@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
-from scipy.stats import rankdata
 from torch import Tensor, nn
 
 from pdnas.architecture import Architecture
@@ -393,6 +392,8 @@ class PdnasSearch(Search):
         """By the sum of two places: what the candidates' ops are worth, and their validation."""
         worth = self.worth([candidate.architecture for candidate in rated])
         val = [candidate.val for candidate in rated]
+        from scipy.stats import rankdata  # takes a second to import
+
         places = rankdata(worth) + rankdata(val)  # equals share their place
         return [rated[number] for number in sorted(range(len(rated)), key=lambda n: -places[n])]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from pdnas.errors import TaskError
+from pdnas.errors import TaskError, shown
 from pdnas.ops.csr import Csr
 from pdnas.tasks.source import FORMATS, ReadOptions, Source, source_from_data
 from pdnas.tasks.splits import PARTS
@@ -73,7 +73,7 @@ def _load(path: Path) -> Arrays:
     except Exception as error:  # a broken file fails in as many ways as there are bytes
         reason = str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__
         raise TaskError(
-            f"'{path}' is damaged or holds Python objects ({reason}); write it anew with "
+            f"'{path}' is damaged or holds Python objects ({shown(reason)}); write it anew with "
             "numpy.savez and arrays of numbers or text."
         ) from error
     raise TaskError(f"'{path}' holds a single array; write several by name with numpy.savez.")
@@ -82,10 +82,11 @@ def _load(path: Path) -> Arrays:
 def _tensor(arrays: Arrays, name: str, path: Path) -> Tensor:
     array = arrays[name]
     if array.dtype.kind not in "biuf":
-        raise TaskError(f"'{name}' in '{path}' is of type {array.dtype}; give numbers.")
+        raise TaskError(f"'{name}' in '{path}' is of type {shown(array.dtype)}; give numbers.")
     # torch knows neither all unsigned types nor the other byte order.
     target = np.float32 if array.dtype.kind == "f" else np.int64
-    return torch.from_numpy(array if array.dtype == bool else array.astype(target))
+    with np.errstate(over="ignore"):  # becomes infinite, which is refused later
+        return torch.from_numpy(array if array.dtype == bool else array.astype(target))
 
 
 def _find(arrays: Arrays, path: Path, *names: str) -> Tensor:
@@ -93,8 +94,8 @@ def _find(arrays: Arrays, path: Path, *names: str) -> Tensor:
         if name in arrays:
             return _tensor(arrays, name, path)
     raise TaskError(
-        f"'{path}' has no '{names[0]}'; it has {', '.join(arrays) or 'nothing'}, and a task needs "
-        f"{NEEDED}."
+        f"'{path}' has no '{names[0]}'; it has {shown(', '.join(arrays)) or 'nothing'}, and "
+        f"a task needs {NEEDED}."
     )
 
 
@@ -142,5 +143,14 @@ def _names(arrays: Arrays, name: str, path: Path) -> tuple[str, ...]:
         return ()
     array = arrays[name]
     if array.ndim != 1 or array.dtype.kind not in "Uiu":
-        raise TaskError(f"'{name}' in '{path}' must be a list of texts; it is {array.dtype}.")
-    return tuple(str(entry) for entry in array)
+        raise TaskError(
+            f"'{name}' in '{path}' must be a list of texts; it is {shown(array.dtype)}."
+        )
+    try:
+        texts = tuple(str(entry) for entry in array)
+        "".join(texts).encode()
+    except ValueError:
+        raise TaskError(
+            f"'{name}' in '{path}' holds what is no text; write it anew as an array of texts."
+        ) from None
+    return texts

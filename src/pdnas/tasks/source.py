@@ -1,7 +1,8 @@
 """Graphs with labels, as a data source reads them, and the registries of such sources."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -76,6 +77,7 @@ class Source:
         feature_names: The columns of a table that became features, in order, if it was one.
         ignored: The columns of a table that a trained network has no use for.
         labelled: Whether any label is known; without, a trained network can be asked, no more.
+        strangers: Labels that a trained network does not know, and how many nodes have each.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Source:
     feature_names: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     labelled: bool = True
+    strangers: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         several = self.labelled and len(self.graphs) > 1
@@ -140,6 +143,12 @@ class Source:
             name = next(iter(self.splits), "random")
         if name == "random":
             return random_split(self._labelled, 0 if seed is None else seed, unit=self._unit)
+        if name == "own" and name not in self.splits:
+            raise TaskError(
+                f"'{self.name}' brings no split of its own; give it train_mask, val_mask and "
+                "test_mask, or a table of nodes the column 'split', or use another split: "
+                f"{', '.join([*self.splits, 'random'])}."
+            )
         if name not in self.splits:
             raise unknown("split", name, [*self.splits, "random"])
         train, val, test = self.splits[name]
@@ -206,7 +215,9 @@ class Known:
         if y is None:
             return torch.full((nodes, count) if is_many else (nodes,), UNLABELLED)
         names = self.class_names if names is None else names
-        if is_many != (y.dim() == 2) or (is_many and set(names) != set(self.class_names)):
+        if is_many != (y.dim() == 2) or (
+            is_many and (y.size(1) != len(names) or set(names) != set(self.class_names))
+        ):
             raise TaskError(
                 f"The labels of '{name}', of shape {list(y.shape)}, are not those of the network "
                 f"({self.kind}: {', '.join(self.class_names[:8])}); correct them or leave them out."
@@ -218,6 +229,22 @@ class Known:
         meaning = torch.tensor([number.get(entry, UNLABELLED) for entry in names])
         inside = (y >= 0) & (y < len(names))
         return torch.where(inside, meaning[y.long().clamp(0, len(names) - 1)], UNLABELLED)
+
+    def strangers(self, y: Tensor | None, names: tuple[str, ...] | None) -> Counter[str]:
+        """The labels that the network does not know, and how many nodes have each.
+
+        Args:
+            y: As the data have them, if they do; those below 0 are none.
+            names: What the data call their classes; by default they are the network's.
+        """
+        if y is None or y.dim() == 2:  # several labels per node are the network's own, or refused
+            return Counter()
+        names = self.class_names if names is None else names
+        called = (
+            names[number] if number < len(names) else str(number)
+            for number in y[y >= 0].long().tolist()
+        )
+        return Counter(name for name in called if name not in self.class_names)
 
 
 @dataclass(frozen=True)
@@ -324,8 +351,11 @@ def source_from_graphs(
         undirected: Add the reverse of every edge.
         known: What a trained network reads, where there is one: then labels may be missing.
     """
+    strangers = Counter[str]()
     if known is not None:
         labels = [_known_labels(data, name, class_names, known) for data in graphs]
+        for data in graphs:
+            strangers += known.strangers(_given_labels(data, name), class_names)
         kind, class_names = known.kind, known.class_names
     else:
         labels = [_labels(data, name) for data in graphs]
@@ -348,6 +378,7 @@ def source_from_graphs(
         normalize=normalize,
         undirected=undirected,
         labelled=known is None or any(bool((y != UNLABELLED).any()) for y in labels),
+        strangers=strangers,
     )
 
 
@@ -393,6 +424,17 @@ def _tensor(data: Data, field_name: str, name: str) -> Tensor:
     return value
 
 
+def _rows(data: Data, name: str) -> Tensor:
+    """The features, a row for each node."""
+    x = _tensor(data, "x", name)
+    if x.dim() != 2 or x.size(1) == 0:
+        raise TaskError(
+            f"The features of '{name}' have shape {list(x.shape)}; give [nodes, features] with at "
+            "least one feature."
+        )
+    return x
+
+
 def _known_labels(
     data: Data, name: str, class_names: tuple[str, ...] | None, known: Known
 ) -> Tensor:
@@ -400,13 +442,17 @@ def _known_labels(
     x = getattr(data, "x", None)
     if not isinstance(x, Tensor):
         known.check(0, f"'{name}'")
-    nodes = _tensor(data, "x", name).size(0)
+    nodes = _rows(data, name).size(0)
     if not nodes:
         raise TaskError(f"'{name}' has no nodes; give at least one.")
-    y = _labels(data, name) if isinstance(getattr(data, "y", None), Tensor) else None
+    y = _given_labels(data, name)
     if y is not None and len(y) != nodes:
         raise TaskError(f"'{name}' has {nodes} nodes but {len(y)} labels; give one each, or none.")
     return known.labels(y, class_names, nodes, name)
+
+
+def _given_labels(data: Data, name: str) -> Tensor | None:
+    return _labels(data, name) if isinstance(getattr(data, "y", None), Tensor) else None
 
 
 def _labels(data: Data, name: str) -> Tensor:
@@ -429,21 +475,16 @@ def _count_classes(y: Tensor, name: str) -> int:
 
 
 def _edges(data: Data, name: str, undirected: bool) -> Tensor:
-    edges, nodes = _tensor(data, "edge_index", name), _tensor(data, "x", name).size(0)
+    edges, nodes = _tensor(data, "edge_index", name), _rows(data, name).size(0)
     check_edges(edges, f"'{name}'", nodes)
     edges = edges.long()
     return to_undirected(edges, num_nodes=nodes) if undirected else edges
 
 
 def _features(data: Data, name: str, normalize: bool, known: Known | None) -> Features:
-    x = _tensor(data, "x", name)
-    if known is not None and x.dim() == 2:
+    x = _rows(data, name)
+    if known is not None:
         known.check(x.size(1), f"'{name}'")
-    if x.dim() != 2 or x.size(1) == 0:
-        raise TaskError(
-            f"The features of '{name}' have shape {list(x.shape)}; give [nodes, features] with at "
-            "least one feature."
-        )
     if x.is_complex():
         raise TaskError(f"The features of '{name}' are complex numbers; give real ones.")
     if x.layout == torch.sparse_coo:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce
 
-from pdnas.errors import TaskError
+from pdnas.errors import TaskError, shown
 from pdnas.tasks.source import FORMATS, UNLABELLED, Known, ReadOptions, Source, source_from_data
 from pdnas.tasks.splits import PARTS
 
@@ -84,10 +84,12 @@ def _read_table(folder: Path, name: str) -> pa.Table:
     path = paths[0]
     try:
         table = readers[path.suffix](path)
-    except pa.ArrowException as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise TaskError(f"'{path}' cannot be read ({reason}); correct the file.") from error
-    names = table.column_names
+        names = table.column_names
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = shown(str(error).partition("\n")[0].rstrip("."), 200)
+        raise TaskError(
+            f"'{path}' cannot be read ({reason}); correct the file, and save text as UTF-8."
+        ) from error
     if "" in names or len(set(names)) < len(names):
         raise TaskError(
             f"'{path}' has columns without a name or with the same one; give each its own (from "
@@ -118,8 +120,8 @@ def _text(table: pa.Table, name: str, place: str) -> pa.Array:
     column = table.column(name).combine_chunks()
     if not (_is_text(column.type) or pa.types.is_integer(column.type)):
         raise TaskError(
-            f"The column '{name}' of the {place} is of type {column.type}; give text or whole "
-            "numbers."
+            f"The column '{shown(name)}' of the {place} is of type {shown(column.type)}; "
+            "give text or whole numbers."
         )
     return column.cast(pa.string())
 
@@ -128,15 +130,17 @@ def _require(table: pa.Table, place: str, *names: str) -> None:
     for name in names:
         if name not in table.column_names:
             raise TaskError(
-                f"The {place} have no column '{name}'; they have {_listed(table.column_names)}, "
-                f"and need {_listed(names)}."
+                f"The {place} have no column '{shown(name)}'; they have "
+                f"{_listed(table.column_names)}, and need {_listed(names)}."
             )
 
 
 def _listed(names: Iterable[str]) -> str:
     """The first few names."""
     every = list(names)
-    return ", ".join(every[:8]) + (f" and {len(every) - 8} more" if len(every) > 8 else "")
+    return ", ".join(map(shown, every[:8])) + (
+        f" and {len(every) - 8} more" if len(every) > 8 else ""
+    )
 
 
 def _ids(nodes: pa.Table, folder: Path) -> pa.Array:
@@ -150,8 +154,8 @@ def _ids(nodes: pa.Table, folder: Path) -> pa.Array:
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
         raise TaskError(
-            f"The id '{repeated[0]['values']}' stands {repeated[0]['counts']} times among the "
-            f"{place}; give each node one row and its own id."
+            f"The id '{shown(repeated[0]['values'])}' stands {repeated[0]['counts']} times "
+            f"among the {place}; give each node one row and its own id."
         )
     return ids
 
@@ -167,7 +171,7 @@ def _edges(edges: pa.Table, ids: pa.Array, folder: Path) -> Tensor:
             lost = column.filter(pc.is_null(index))[0].as_py()
             raise TaskError(
                 f"Among the {place} an edge points outside the graph: no node has the id "
-                f"'{lost or ''}'; add the node or remove the edge."
+                f"'{shown(lost or '')}'; add the node or remove the edge."
             )
         ends.append(torch.from_numpy(index.to_numpy(zero_copy_only=False).astype(np.int64)))
     merged: Tensor = coalesce(torch.stack(ends), num_nodes=len(ids))
@@ -181,8 +185,8 @@ def _labels(
     several = [name for name in nodes.column_names if name.startswith(MULTI_LABEL)]
     if several and "label" in nodes.column_names:
         raise TaskError(
-            f"The nodes of '{folder}' have both 'label' and '{several[0]}'; keep 'label' for one "
-            "class per node or 'label:NAME' for many labels."
+            f"The nodes of '{folder}' have both 'label' and '{shown(several[0])}'; keep "
+            "'label' for one class per node or 'label:NAME' for many labels."
         )
     if several:
         names = tuple(name.removeprefix(MULTI_LABEL) for name in several)
@@ -195,7 +199,7 @@ def _labels(
     if known is not None:
         return (y, class_names) if class_names else (None, None)
     if len(class_names) < 2:
-        found = f"only the class '{class_names[0]}'" if class_names else "no labels"
+        found = f"only the class '{shown(class_names[0])}'" if class_names else "no labels"
         raise TaskError(
             f"The nodes of '{folder}' have {found}; a task needs nodes of at least two classes."
         )
@@ -219,8 +223,8 @@ def _classes(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
     names = sorted(set(entries) - {""}, key=int if numbers is not None else str)
     if names and numbers is not None and int(names[0]) < UNLABELLED:
         raise TaskError(
-            f"A label of the nodes of '{folder}' is {names[0]}; number the classes from 0, and "
-            f"leave the cell empty or write {UNLABELLED} where the class is unknown."
+            f"A label of the nodes of '{folder}' is {shown(names[0])}; number the classes "
+            f"from 0, and leave the cell empty or write {UNLABELLED} where the class is unknown."
         )
     number = {name: index for index, name in enumerate(names)} | {"": UNLABELLED}
     return torch.tensor([number[entry] for entry in entries]), tuple(names)
@@ -235,8 +239,8 @@ def _whole_numbers(entries: set[str], folder: Path) -> dict[str, int] | None:
     broken = next((entry for entry, value in values.items() if not value.is_integer()), None)
     if broken is not None:
         raise TaskError(
-            f"A label of the nodes of '{folder}' is {broken}; pdnas classifies nodes, so give "
-            "names or whole numbers."
+            f"A label of the nodes of '{folder}' is {shown(broken)}; pdnas classifies "
+            "nodes, so give names or whole numbers."
         )
     return {entry: int(value) for entry, value in values.items()}
 
@@ -270,8 +274,8 @@ def _splits_and_features(
             continue
         if name in MASKS:
             raise TaskError(
-                f"The nodes of '{folder}' have a column '{name}', which would pass for a feature; "
-                "write one column 'split' with train, val and test instead."
+                f"The nodes of '{folder}' have a column '{shown(name)}', which would pass "
+                "for a feature; write one column 'split' with train, val and test instead."
             )
         kind = nodes.schema.field(name).type
         if _is_number(kind) or pa.types.is_null(kind):
@@ -280,8 +284,9 @@ def _splits_and_features(
             splits[f"column:{name}"] = _split(nodes, name, folder)
         else:
             raise TaskError(
-                f"The column '{name}' of the nodes of '{folder}' is of type {kind}, but features "
-                "are numbers; drop it or encode it as numbers, one column per category"
+                f"The column '{shown(name)}' of the nodes of '{folder}' is of type "
+                f"{shown(kind)}, but features are numbers; drop it or encode it as numbers, one "
+                "column per category"
                 + ("." if "id" in nodes.column_names else ", or call it id if it names the nodes.")
             )
     if not features and known is None:
@@ -305,8 +310,8 @@ def _split(nodes: pa.Table, name: str, folder: Path) -> tuple[Tensor, Tensor, Te
     strange = sorted(_words(nodes, name) - PART_OF.keys())
     if strange:
         raise TaskError(
-            f"The column '{name}' of the nodes of '{folder}' holds '{strange[0]}'; write train, "
-            "val or test, or leave the cell empty."
+            f"The column '{shown(name)}' of the nodes of '{folder}' holds "
+            f"'{shown(strange[0])}'; write train, val or test, or leave the cell empty."
         )
     parts = [PART_OF.get(word) for word in _cleaned(nodes, name).to_pylist()]
     train, val, test = (torch.tensor([part == wanted for part in parts]) for wanted in PARTS)
@@ -320,15 +325,15 @@ def _feature_matrix(nodes: pa.Table, names: list[str], folder: Path) -> Tensor:
         column = nodes.column(name)
         if not (_is_number(column.type) or pa.types.is_null(column.type)):
             raise TaskError(
-                f"The column '{name}' of the nodes of '{folder}' is of type {column.type}; give "
-                "numbers."
+                f"The column '{shown(name)}' of the nodes of '{folder}' is of type "
+                f"{shown(column.type)}; give numbers."
             )
         with np.errstate(over="ignore"):  # becomes infinite, which is refused later
-            matrix[:, index] = column.cast(pa.float64()).to_numpy()
+            matrix[:, index] = column.cast(pa.float64(), safe=False).to_numpy()
         empty = int(np.isnan(matrix[:, index]).sum())
         if empty:
             raise TaskError(
-                f"The column '{name}' of the nodes of '{folder}' has {empty} empty or NaN "
+                f"The column '{shown(name)}' of the nodes of '{folder}' has {empty} empty or NaN "
                 "value(s); fill them or drop the column."
             )
     return torch.from_numpy(matrix)

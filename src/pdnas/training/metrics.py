@@ -2,7 +2,6 @@
 
 import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics.functional import classification as tm
 
 from pdnas.tasks.source import Kind, Metric
 
@@ -23,9 +22,11 @@ def loss(logits: Tensor, y: Tensor, kind: Kind) -> Tensor:
 
 def score(logits: Tensor, y: Tensor, kind: Kind, metric: Metric) -> Tensor:
     """The metric, between 0 and 1, as a tensor on the logits' device; shapes as in :func:`loss`."""
+    if kind == "single-label" and metric == "accuracy":
+        return (logits.argmax(dim=1) == y).float().mean()
+    from torchmetrics.functional import classification as tm  # takes a second to import
+
     if kind == "single-label":
-        if metric == "accuracy":
-            return (logits.argmax(dim=1) == y).float().mean()
         return tm.multiclass_f1_score(
             logits, y, logits.size(1), average="macro", validate_args=False
         )

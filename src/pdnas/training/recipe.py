@@ -7,12 +7,23 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from torch import nn
 
-from pdnas.errors import RecipeError, first_complaint
-from pdnas.registry import Registry, unknown
+from pdnas.errors import RecipeError
+from pdnas.registry import Registry, refusal, unknown
 from pdnas.toml import read_toml
+
+NAME = "name"
+"""Under which the context of a validation says what the recipe is called."""
 
 Batching = Literal["auto", "full", "clusters", "neighbors"]
 
@@ -80,6 +91,19 @@ class Recipe(BaseModel):
         description="How exact the products of a training's steps are: single, as where nothing is "
         "said, or tf32, which a GPU computes faster; validation and test are exact.",
     )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_a_sentence(
+        cls, values: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
+    ) -> Self:
+        """Say what is wrong in words of ours, however a recipe is made."""
+        name = (info.context or {}).get(NAME, "The recipe")
+        try:
+            return handler(values)
+        except ValidationError as error:
+            reason = refusal(error, "field", cls.model_fields)
+            raise RecipeError(f"{name} is not valid: {reason}") from None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -189,17 +213,7 @@ class Recipe(BaseModel):
 
 
 def _validated(values: dict[str, Any], name: str) -> Recipe:
-    try:
-        return Recipe.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        if first["type"] == "extra_forbidden":
-            raise RecipeError(
-                f"{name} is not valid: {unknown('field', first['loc'][0], Recipe.model_fields)}"
-            ) from None
-        raise RecipeError(
-            f"{name} is not valid: {first_complaint(error)}, but got {first['input']!r}."
-        ) from None
+    return Recipe.model_validate(values, context={NAME: name})
 
 
 RECIPES: Registry[str, Recipe] = Registry("recipe")

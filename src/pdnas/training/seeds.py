@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pdnas.architecture import check_hidden
-from pdnas.errors import PdnasError, RunError
+from pdnas.errors import PdnasError
 from pdnas.models import Design, Network, make_network
 from pdnas.runs import (
     ARCHITECTURE,
@@ -45,7 +45,7 @@ class Training(Record):
         epoch: The chosen one.
         val: Validation there.
         test: Test there.
-        epochs: How many were run.
+        epochs: How many were run; 0 in runs of the first version.
         seconds: How long they took.
     """
 
@@ -54,7 +54,7 @@ class Training(Record):
     epoch: int
     val: float
     test: float
-    epochs: int
+    epochs: int = 0
     seconds: float
 
 
@@ -62,11 +62,13 @@ class TrainingRecord(Record):
     """The trainings of a run that are finished, and where its history then ended.
 
     Args:
+        data: Fingerprint of the graphs and their labels; early versions wrote none.
         splits: Fingerprints of the splits that the run is on.
         trainings: In the order of the splits and, on each, of the seeds.
         history_bytes: Length of the history when the last of them ended.
     """
 
+    data: str = ""
     splits: tuple[str, ...]
     trainings: tuple[Training, ...]
     history_bytes: int
@@ -113,7 +115,8 @@ def train(
         open_recipe = recipe
         recipe = by_first(lambda: settle(open_recipe, task, load, device=device, tell=_warn))
     tasks = [task.with_split(task.split.name, seed) for seed in split_seeds] or [task]
-    ledger = _Ledger(run, tuple(split_task.split.sha256 for split_task in tasks))
+    splits = tuple(split_task.split.sha256 for split_task in tasks)
+    ledger = _Ledger(run, task.source.sha256, splits)
     for number, (split_task, seed) in enumerate(itertools.product(tasks, seeds)):
         if number < len(ledger.trainings):
             continue
@@ -272,8 +275,8 @@ class _Ledger:
     training again, with the same seed, and comes to the same weights.
     """
 
-    def __init__(self, run: RunDirectory | None, splits: tuple[str, ...]) -> None:
-        self._run, self._splits = run, splits
+    def __init__(self, run: RunDirectory | None, data: str, splits: tuple[str, ...]) -> None:
+        self._run, self._data, self._splits = run, data, splits
         self.trainings, self.best_weights = by_first(self._recorded)
 
     def _recorded(self) -> tuple[list[Training], dict[str, Tensor]]:
@@ -285,10 +288,9 @@ class _Ledger:
             return [], {}
         record = run.read_record(CHECKPOINT, TrainingRecord)
         if record.splits != self._splits:
-            raise RunError(
-                f"The run '{run.path}' was begun on another split: its data have changed; "
-                "start a new run."
-            )
+            raise run.other_data("on another split")
+        if record.data not in ("", self._data):
+            raise run.other_data("with other features, edges or labels")
         weights = run.read_weights(CHECKPOINT_WEIGHTS)
         run.cut_history(record.history_bytes)
         return list(record.trainings), weights
@@ -311,7 +313,10 @@ class _Ledger:
         place = {"split_seed": training.split_seed, "seed": training.seed}
         length = self._run.append_history([{**place, **asdict(epoch)} for epoch in epochs])
         record = TrainingRecord(
-            splits=self._splits, trainings=tuple(self.trainings), history_bytes=length
+            data=self._data,
+            splits=self._splits,
+            trainings=tuple(self.trainings),
+            history_bytes=length,
         )
         self._run.write_json(CHECKPOINT, record)
 

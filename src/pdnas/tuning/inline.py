@@ -8,6 +8,7 @@ from pdnas.models import Design
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.tuning.ranges import RANGES
+from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import AGAIN, FINALISTS, RecipeStudy
 from pdnas.tuning.work import TrainingOutcome, TrainingWork, reason_of
 
@@ -49,7 +50,7 @@ class RecipeTuner:
             trials=self._trials,
             seeds=SEEDS,
             seed=seed,
-            journal=self._journal,
+            storage=None if self._journal is None else JournalFile(self._journal),
         )
         while not is_late() and (asked := study.ask()) is not None:
             on_trial(len(study.trials), study.wanted)

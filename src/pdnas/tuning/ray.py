@@ -135,7 +135,7 @@ class RayExecutor(Executor):
         self._folders = Folders()
         self._keys = itertools.count()
         self._numbers: dict[int, int] = {}
-        self._running: dict[ObjectRef, int] = {}
+        self._running: dict[ObjectRef[Any], int] = {}
         self._events: deque[Event] = deque()
         try:
             if self._is_ours:
@@ -283,7 +283,7 @@ class RayExecutor(Executor):
         """The last try of a piece of work."""
         return next(key for key, other in self._numbers.items() if other == number)
 
-    def _forget(self, ref: "ObjectRef") -> int:
+    def _forget(self, ref: "ObjectRef[Any]") -> int:
         number = self._running.pop(ref)
         del self._numbers[self._key_of(number)]
         return number
@@ -300,7 +300,7 @@ class RayExecutor(Executor):
                 number = self._numbers[key]
                 self._events.append(Reported(number, *report) if report else Began(number))
 
-    def _ended(self, ref: "ObjectRef") -> Event:
+    def _ended(self, ref: "ObjectRef[Any]") -> Event:
         """What became of a piece of work that is over."""
         errors = self._ray.exceptions
         number = self._forget(ref)
@@ -343,7 +343,7 @@ Came = tuple[str, Any, Path | None, bytes | None]
 """How a piece of work ended, what came out or why not, and its folder where it has to travel."""
 
 
-def _do(order: _Order, tasks: "dict[str, ObjectRef]", board: Any) -> Came:
+def _do(order: _Order, tasks: "dict[str, ObjectRef[Any]]", board: Any) -> Came:
     """Do a piece of work, in a process of a node."""
     import ray
 
@@ -370,7 +370,7 @@ def _do(order: _Order, tasks: "dict[str, ObjectRef]", board: Any) -> Came:
 
 
 @cache
-def _task(stored: "ObjectRef", device: str) -> GraphTask:
+def _task(stored: "ObjectRef[Any]", device: str) -> GraphTask:
     """A task on its device; a process fetches it once."""
     import ray
 

@@ -1,24 +1,22 @@
 """Durable studies: which trials there were, what came out, and what to try next."""
 
+import itertools
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import MedianPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
-from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from pdnas.errors import RunError
 from pdnas.models import Design
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.ranges import suggest, within_ranges
+from pdnas.tuning.storage import LostError, Memory, Storage
 from pdnas.tuning.work import TrainingOutcome
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -46,6 +44,17 @@ AGAIN = 2
 
 INTERRUPTED = "interrupted"
 """Where a study keeps the numbers of the trials that were under way when it died."""
+
+DRIVER = "driver"
+"""Where a trial keeps which driver asked for it, if there may be several."""
+
+PLACE = "place"
+"""Where a trial of a recipe keeps its place in the order in which recipes are tried."""
+
+TRIALS = "trials"
+"""Where a study that several drivers share keeps the most trials that one of them wants."""
+
+T = TypeVar("T")
 
 STATES = {
     TrialState.COMPLETE: "done",
@@ -76,46 +85,87 @@ class Row:
 
 
 class Study(ABC):
-    """Trials that are asked for, told of, and kept in a file that outlives whoever asks.
+    """Trials that are asked for, told of, and kept where they outlive whoever asks.
+
+    Each thing that happens to a trial is written at once or not at all, so that whoever dies
+    leaves no half of it behind. Where several drivers share the study, one acts at a time.
 
     Args:
-        name: Of the study; a file may hold several.
-        journal: The file; none: only in memory.
+        name: Of the study; a storage may hold several.
+        storage: Where it is kept; none: only in memory.
     """
 
-    def __init__(self, name: str, journal: Path | None) -> None:
-        storage: BaseStorage = InMemoryStorage()
+    def __init__(self, name: str, storage: Storage | None) -> None:
+        self._name, self._storage = name, storage or Memory()
+        self._opened: optuna.Study | None = None
+        self._ended: dict[int, Row] = {}
         try:
-            if journal is not None:
-                storage = JournalStorage(JournalFileBackend(str(journal)))
-            self._study = optuna.create_study(
-                storage=storage,
-                study_name=name,
-                direction="maximize",
-                load_if_exists=True,
-                pruner=MedianPruner(n_startup_trials=UNPRUNED),
-            )
+            self._at_once(self._forget_own)
         except (ValueError, KeyError) as error:
-            raise RunError(
-                f"The study '{journal}' is damaged ({error}); without the file its trials are done "
-                "again."
-            ) from None
-        self._live: dict[int, optuna.Trial] = {}
-        # Whatever is under way in the file died with whoever asked for it, and is done again.
-        self._lost: list[int] = self._study.user_attrs.get(INTERRUPTED, [])
+            raise self._storage.damage(str(error)) from None
+
+    def _at_once(self, act: Callable[[], T]) -> T:
+        """Do something that is written as a whole; again if the storage lost it."""
+        while True:
+            try:
+                with self._storage.at_once():
+                    return act()
+            except LostError:
+                self._opened = None  # it knows of what is not there
+
+    @property
+    def _study(self) -> optuna.Study:
+        if self._opened is None:
+            self._kept = self._storage.open()
+            pruner = MedianPruner(n_startup_trials=UNPRUNED)
+            try:
+                self._opened = optuna.load_study(
+                    study_name=self._name, storage=self._kept, pruner=pruner
+                )
+            except KeyError:
+                self._opened = optuna.create_study(
+                    study_name=self._name, storage=self._kept, pruner=pruner, direction="maximize"
+                )
+        return self._opened
+
+    def _forget_own(self) -> None:
+        """Whatever this driver has under way died with the process before, and is done again."""
         while self._study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
-            self._study.ask()  # what was queued and not begun counts as under way too
-        for trial in self._study.get_trials(states=[TrialState.RUNNING]):
-            self._lost = [*self._lost, trial.number]
-            self._study.set_user_attr(INTERRUPTED, self._lost)
-            self._study.tell(trial.number, state=TrialState.FAIL)
+            self._study.ask()  # what early versions queued and did not begin counts as under way
+        self._forget([self._storage.driver])
+
+    def _forget_dead(self) -> None:
+        """So does what drivers that are no longer at work had under way."""
+        drivers = {_driver_of(trial) for trial in self._running} - {self._storage.driver}
+        if drivers:
+            self._forget(drivers - self._storage.others())
+
+    def _forget(self, drivers: Collection[str]) -> None:
+        for trial in self._running:
+            if _driver_of(trial) in drivers:
+                self._study.set_user_attr(INTERRUPTED, [*self._lost, trial.number])
+                self._study.tell(trial.number, state=TrialState.FAIL)
+
+    @property
+    def _lost(self) -> list[int]:
+        lost: list[int] = self._study.user_attrs.get(INTERRUPTED, [])
+        return lost
+
+    @property
+    def _running(self) -> list[FrozenTrial]:
+        return self._study.get_trials(deepcopy=False, states=[TrialState.RUNNING])
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a trial is under way, with this driver or another."""
+        return bool(self._running)
 
     @property
     def trials(self) -> list[FrozenTrial]:
         """All that count: the finished ones and those under way."""
         states = [TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL, TrialState.RUNNING]
-        trials = self._study.get_trials(deepcopy=False, states=states)
-        return [trial for trial in trials if trial.number not in self._lost]
+        trials, lost = self._study.get_trials(deepcopy=False, states=states), set(self._lost)
+        return [trial for trial in trials if trial.number not in lost]
 
     @property
     def complete(self) -> list[FrozenTrial]:
@@ -130,45 +180,81 @@ class Study(ABC):
 
     def report(self, number: int, epoch: int, val: float) -> bool:
         """Tell how a trial does; whether it is so much worse than others that it may stop."""
-        trial = self._live[number]
-        trial.report(val, epoch)
-        return "round" not in trial.user_attrs and trial.should_prune()
+
+        def report() -> bool:
+            trial = self._mine(number)
+            if trial is None:
+                return True
+            self._kept.set_trial_intermediate_value(trial._trial_id, epoch, val)
+            trial = self._kept.get_trial(trial._trial_id)
+            return "round" not in trial.user_attrs and self._study.pruner.prune(self._study, trial)
+
+        return self._at_once(report)
 
     def done(self, number: int, val: float, **about: Any) -> None:
         """A trial came to its end."""
-        trial = self._live.pop(number)
-        for name, value in about.items():
-            trial.set_user_attr(name, value)
-        self._study.tell(trial, val)
+        self._end(number, None, val, about)
 
     def stopped(self, number: int) -> None:
         """A trial was told to stop, and did."""
-        self._study.tell(self._live.pop(number), state=TrialState.PRUNED)
+        self._end(number, TrialState.PRUNED)
 
     def failed(self, number: int, reason: str) -> None:
         """A trial threw, or died."""
-        trial = self._live.pop(number)
-        trial.set_user_attr("reason", reason)
-        self._study.tell(trial, state=TrialState.FAIL)
+        self._end(number, TrialState.FAIL, about={"reason": reason})
+
+    def _end(
+        self,
+        number: int,
+        state: TrialState | None,
+        val: float | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        def end() -> None:
+            trial = self._mine(number)
+            if trial is None:
+                return
+            for name, value in (about or {}).items():
+                self._kept.set_trial_user_attr(trial._trial_id, name, value)
+            self._study.tell(number, val, state=state)
+
+        self._at_once(end)
+
+    def _mine(self, number: int) -> FrozenTrial | None:
+        """A trial of this driver; none if another has taken it over and does it again."""
+        trial = self._study.get_trials(deepcopy=False)[number]
+        if not trial.state.is_finished():
+            return trial
+        self._storage.tell(
+            f"Trial {number} was taken over by another driver, which had heard nothing of this one "
+            "for too long; what came of it here does not count."
+        )
+        return None
 
     def _ask(self, sampler: BaseSampler) -> optuna.Trial:
         self._study.sampler = sampler
         trial = self._study.ask()
-        self._live[trial.number] = trial
+        if self._storage.driver:
+            trial.set_user_attr(DRIVER, self._storage.driver)
         return trial
 
     def rows(self) -> list[Row]:
         """All trials that count, for a table."""
-        return [
-            Row(
+        return [self._row(trial) for trial in self.trials]
+
+    def _row(self, trial: FrozenTrial) -> Row:
+        if trial.number not in self._ended:
+            row = Row(
                 trial.number,
                 STATES[trial.state],
                 trial.value if trial.state == TrialState.COMPLETE else None,
                 self.values(trial),
                 trial.user_attrs.get("reason", ""),
             )
-            for trial in self.trials
-        ]
+            if not trial.state.is_finished():
+                return row
+            self._ended[trial.number] = row
+        return self._ended[trial.number]
 
     @abstractmethod
     def values(self, trial: FrozenTrial) -> dict[str, Any]:
@@ -205,7 +291,7 @@ class RecipeStudy(Study):
         trials: How many recipes to try.
         seeds: How many trainings each trial of the first round is.
         seed: Of what is drawn, and the first of the trainings.
-        journal: The file that keeps the study; none: it is not kept.
+        storage: Where the study is kept; none: it is not kept.
     """
 
     def __init__(
@@ -217,17 +303,25 @@ class RecipeStudy(Study):
         trials: int,
         seeds: int,
         seed: int = 0,
-        journal: Path | None = None,
+        storage: Storage | None = None,
     ) -> None:
-        super().__init__("recipe", journal)
+        super().__init__("recipe", storage)
         self._architecture, self._fields = architecture, tuple(fields)
         self._base, self._teachers = base.changed(teachers=0), base.teachers
-        self._count, self._seeds, self._seed = trials, seeds, seed
+        self._own_count, self._seeds, self._seed = trials, seeds, seed
         self._first = [self._base]
         for name in KNOWN:
             known = self._base.changed(**within_ranges(RECIPES[name], self._fields))
             if known not in self._first:
                 self._first.append(known)
+        if self._storage.driver and self._count > self._study.user_attrs.get(TRIALS, 0):
+            self._at_once(lambda: self._study.set_user_attr(TRIALS, self._count))
+
+    @property
+    def _count(self) -> int:
+        """How many recipes are tried: as many as the driver wants that wants most."""
+        count: int = max(self._own_count, self._study.user_attrs.get(TRIALS, 0))
+        return count
 
     @property
     def wanted(self) -> int:
@@ -236,10 +330,15 @@ class RecipeStudy(Study):
 
     def ask(self) -> Ask | None:
         """The next trial; none where nothing is left, or only when others are finished."""
+        return self._at_once(self._following)
+
+    def _following(self) -> Ask | None:
+        self._forget_dead()
         asked = self.trials
         first = [trial for trial in asked if "round" not in trial.user_attrs]
         if len(first) < self._count:
-            return self._draw(len(first))
+            taken = {trial.user_attrs.get(PLACE, order) for order, trial in enumerate(first)}
+            return self._draw(next(place for place in itertools.count() if place not in taken))
         if any(trial.state == TrialState.RUNNING for trial in first):
             return None
         repeated = {trial.user_attrs["round"] for trial in asked if "round" in trial.user_attrs}
@@ -288,6 +387,7 @@ class RecipeStudy(Study):
             if len(known) == len(self._fields):  # TPE cannot learn from values it cannot draw
                 suggest(trial, self._base, self._fields, self._architecture)
         trial.set_user_attr("recipe", recipe.model_dump())
+        trial.set_user_attr(PLACE, place)
         return Ask(trial.number, recipe, tuple(range(self._seed, self._seed + self._seeds)))
 
     def _repeat(self, leader: FrozenTrial) -> Ask:
@@ -319,11 +419,11 @@ class GridStudy(Study):
 
     Args:
         cells: The settings, by name.
-        journal: The file that keeps the study; none: it is not kept.
+        storage: Where the study is kept; none: it is not kept.
     """
 
-    def __init__(self, cells: Sequence[dict[str, int]], journal: Path | None = None) -> None:
-        super().__init__("grid", journal)
+    def __init__(self, cells: Sequence[dict[str, int]], storage: Storage | None = None) -> None:
+        super().__init__("grid", storage)
         self._cells = list(cells)
 
     @property
@@ -332,6 +432,10 @@ class GridStudy(Study):
 
     def ask(self) -> tuple[int, dict[str, int]] | None:
         """The next cell and the number of its trial; none where all were asked for."""
+        return self._at_once(self._following)
+
+    def _following(self) -> tuple[int, dict[str, int]] | None:
+        self._forget_dead()
         asked = [self.values(trial) for trial in self.trials]
         cell = next((cell for cell in self._cells if cell not in asked), None)
         if cell is None:
@@ -349,3 +453,8 @@ class GridStudy(Study):
 
     def values(self, trial: FrozenTrial) -> dict[str, Any]:
         return dict(trial.params)
+
+
+def _driver_of(trial: FrozenTrial) -> str:
+    driver: str = trial.user_attrs.get(DRIVER, "")
+    return driver

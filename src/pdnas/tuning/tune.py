@@ -1,6 +1,7 @@
 """Tune a network for a task: the shape by a grid, then the recipe by TPE, then the final seeds."""
 
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,15 +16,19 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, train
 from pdnas.training.device import find_device
 from pdnas.training.memory import load_of, settle
-from pdnas.tuning.executor import Done, Executor, Failed
+from pdnas.tuning.executor import Done, Executor, Failed, Reported
 from pdnas.tuning.place import open_executor
 from pdnas.tuning.ranges import RANGES, check_fields
+from pdnas.tuning.storage import JournalFile, Storage
 from pdnas.tuning.study import GridStudy, RecipeStudy, Study
 from pdnas.tuning.work import SearchOutcome, SearchWork, TrainingOutcome, TrainingWork, Work
 
 CELLS = Path("cells")
 FINAL = FOLDER / "final.json"
 TASK = "task"
+
+PAUSE = 0.5
+"""Seconds between two looks at what other drivers have under way."""
 
 
 class Tuning(Record):
@@ -86,6 +91,7 @@ def tune(
     *,
     run: RunDirectory,
     executor: Executor | None = None,
+    storage: Storage | None = None,
     workers: int | WorkerFlags = 1,
     threads: int = 1,
     device: str | torch.device = "auto",
@@ -93,13 +99,15 @@ def tune(
 ) -> Result:
     """Tune, and train what validation chooses with the final seeds.
 
-    Trials are kept in the run's journal: whatever is finished there is not done again.
+    Trials are kept: whatever is finished is not done again. Where other drivers share the storage,
+    each does a part of the trials, waits for those of the others, and trains what was chosen.
 
     Args:
         task: What the network is for.
         tuning: What to do.
         run: Where everything is written.
         executor: Where trials run; by default where ``workers`` says.
+        storage: Where they are kept; by default in the run's journal.
         workers: How many processes of this machine side by side, or another place for trials.
         threads: CPU threads of each.
         device: Where they, and the final trainings, compute.
@@ -114,10 +122,12 @@ def tune(
             tuning, task, device=device, sharers=place.sharers, tell=watcher.noted
         )
     job = tuning.search
+    storage = storage or JournalFile(run.path / JOURNAL)
+    storage.tell = watcher.noted
     own = executor or open_executor({TASK: task}, place, device=str(device), threads=threads)
     with own:
-        chosen, search_seconds = _choose_shape(tuning, task, run, own, watcher)
-        recipe, tune_seconds = _tune_recipe(tuning, chosen, run, own, watcher)
+        chosen, search_seconds = _choose_shape(tuning, task, run, own, storage, watcher)
+        recipe, tune_seconds = _tune_recipe(tuning, chosen, own, storage, watcher)
     recipe.undecided.save(run.path / RECIPE)
     _forget_others(run, Final(shape=chosen, recipe=recipe))
     result = train(
@@ -206,18 +216,35 @@ def _forget_others(run: RunDirectory, final: Final) -> None:
     run.write_json(FINAL, final)
 
 
+def _drive(
+    study: Study,
+    executor: Executor,
+    supply: Callable[[], tuple[int, Work] | None],
+    *,
+    reported: Callable[[Reported], bool],
+    finished: Callable[[Done | Failed], None],
+) -> None:
+    """See :meth:`Executor.drive`; what other drivers have under way is waited for, too."""
+    while True:
+        executor.drive(supply, reported=reported, finished=finished)
+        if not study.is_under_way:
+            return
+        time.sleep(PAUSE)
+
+
 def _choose_shape(
     tuning: Tuning,
     task: GraphTask,
     run: RunDirectory,
     executor: Executor,
+    storage: Storage,
     watcher: TuningWatcher,
 ) -> tuple[Shape, float]:
     """The best cell of the grid, and the seconds of all; a given network of one size is that."""
     cells, job, given = tuning.cells(), tuning.search, tuning.architecture
     if given is not None and len(cells) == 1:
         return Shape(architecture=given, hidden=job.hidden[0], val=0.0), 0.0
-    study = GridStudy(cells, run.path / JOURNAL)
+    study = GridStudy(cells, storage)
 
     def supply() -> tuple[int, Work] | None:
         asked = study.ask()
@@ -259,7 +286,7 @@ def _choose_shape(
         watcher.changed(study)
 
     watcher.began("shapes", study, study.wanted)
-    executor.drive(supply, reported=lambda _: False, finished=finished)
+    _drive(study, executor, supply, reported=lambda _: False, finished=finished)
     if not study.complete:
         reasons = "; ".join(sorted({row.reason for row in study.rows()}))
         raise PdnasError(f"No shape of the grid could be tried on {task.name}: {reasons}")
@@ -267,7 +294,7 @@ def _choose_shape(
 
 
 def _tune_recipe(
-    tuning: Tuning, shape: Shape, run: RunDirectory, executor: Executor, watcher: TuningWatcher
+    tuning: Tuning, shape: Shape, executor: Executor, storage: Storage, watcher: TuningWatcher
 ) -> tuple[Recipe, float]:
     """The recipe that trains a network best, and the seconds of all trials."""
     job = tuning.search
@@ -280,7 +307,7 @@ def _tune_recipe(
         trials=tuning.trials,
         seeds=tuning.trial_seeds,
         seed=job.trial_seed,
-        journal=run.path / JOURNAL,
+        storage=storage,
     )
 
     def supply() -> tuple[int, Work] | None:
@@ -304,7 +331,9 @@ def _tune_recipe(
         watcher.changed(study)
 
     watcher.began("recipes", study, study.wanted)
-    executor.drive(
+    _drive(
+        study,
+        executor,
         supply,
         reported=lambda event: study.report(event.number, event.epoch, event.val),
         finished=finished,

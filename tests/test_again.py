@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pdnas.again import commands_of, search_command, train_command
 from pdnas.cli import _parse, search, train
-from pdnas.cli.again import commands_of, search_command, train_command
 from pdnas.runs import SETTINGS, RunDirectory
 from pdnas.settings import SearchSettings, TaskFlags, TrainSettings
 from pdnas.space import PAPER

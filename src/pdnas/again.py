@@ -7,12 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pdnas.cli.search import find_strategy
-from pdnas.cli.train import find_architecture
 from pdnas.errors import PdnasError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
-from pdnas.runs import ARCHITECTURE, SETTINGS, AnySettings, RunDirectory
+from pdnas.named import find_architecture, find_strategy
+from pdnas.runs import ARCHITECTURE, RESULT, SETTINGS, AnySettings, RunDirectory
 from pdnas.search.pdnas import PRESETS
 from pdnas.settings import DeviceFlags, SearchSettings, TaskFlags, TrainSettings
 from pdnas.space import SPACES
@@ -20,6 +19,8 @@ from pdnas.training import RECIPES, Recipe
 
 EMBEDDED = "citeseer"
 """The task that comes with the package."""
+
+AGAIN = "This page again"
 
 PLAIN = (
     "blocks",
@@ -53,13 +54,17 @@ def commands_of(path: Path) -> list[tuple[str, str]]:
         settings = run.read_record(SETTINGS, TrainSettings)
         again = None if settings.task is None else train_command(settings, path)
         told.append(("Train again", shlex.join(again) if again else _not_by_flags(path)))
+    if not run.has(RESULT):
+        on = [("Go on where it stopped", f"pdnas resume {place}")]
+        is_kept = settings is None or settings.task is not None
+        return [*(on if is_kept else []), (AGAIN, f"pdnas report {place}")]
     if settings is not None and settings.task is not None:
         words = ["pdnas", "train", str(path), *_task_words(settings), "--seeds", "10"]
         told.append(("Train the network over more seeds", shlex.join(words)))
     told += [
         ("Predictions of every node", f"pdnas predict {place} -o predictions.csv"),
         ("The network as PyTorch Geometric source", f"pdnas export {place} --format python"),
-        ("This page again", f"pdnas report {place}"),
+        (AGAIN, f"pdnas report {place}"),
     ]
     return told
 
