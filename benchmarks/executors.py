@@ -139,6 +139,7 @@ def side_by_side(nodes: int, seconds: float) -> Record:
         nodes: How many.
         seconds: Of a CPU that each piece takes.
     """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()
