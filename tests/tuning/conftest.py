@@ -116,7 +116,7 @@ def here(tiny_task: GraphTask) -> Executor:
 
 
 @pytest.fixture(scope="session")
-def server() -> ForkServerContext:
+def prepared() -> ForkServerContext:
     """Processes that begin with everything imported, which takes seconds otherwise."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pdnas.tuning.local"])
@@ -125,11 +125,11 @@ def server() -> ForkServerContext:
 
 @pytest.fixture
 def open_local(
-    tiny_task: GraphTask, server: ForkServerContext, monkeypatch: pytest.MonkeyPatch
+    tiny_task: GraphTask, prepared: ForkServerContext, monkeypatch: pytest.MonkeyPatch
 ) -> Open:
     """Processes for the tiny task."""
     patched = SimpleNamespace(
-        get_context=lambda _: server, parent_process=multiprocessing.parent_process
+        get_context=lambda _: prepared, parent_process=multiprocessing.parent_process
     )
     monkeypatch.setattr(local, "multiprocessing", patched)
 

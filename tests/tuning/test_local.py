@@ -226,12 +226,12 @@ def test_nothing_is_left_behind(executor: Executor, work: TrainingWork) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
 def test_a_process_does_not_outlive_whoever_hands_out_the_work(
-    tiny_task: GraphTask, work: TrainingWork, server: ForkServerContext
+    tiny_task: GraphTask, work: TrainingWork, prepared: ForkServerContext
 ) -> None:
     """Nobody would wait for what comes out, and a search would go on to write to its folder."""
-    ours, theirs = server.Pipe()
+    ours, theirs = prepared.Pipe()
     names = {"task": tiny_task, "work": lasting(work), "line": theirs}
-    parent = server.Process(target=exec, args=(PARENT, names))
+    parent = prepared.Process(target=exec, args=(PARENT, names))
     parent.start()
     theirs.close()
     child = ours.recv()

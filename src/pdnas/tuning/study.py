@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from pdnas.models import Design
 from pdnas.training import RECIPES, Recipe
+from pdnas.tuning.followed import Followed
 from pdnas.tuning.ranges import suggest, within_ranges
 from pdnas.tuning.storage import LostError, Memory, Storage
 from pdnas.tuning.work import TrainingOutcome
@@ -222,7 +223,9 @@ class Study(ABC):
 
     def _mine(self, number: int) -> FrozenTrial | None:
         """A trial of this driver; none if another has taken it over and does it again."""
-        trial = self._study.get_trials(deepcopy=False)[number]
+        study = self._study
+        key = self._kept.get_trial_id_from_study_id_trial_number(study._study_id, number)
+        trial = self._kept.get_trial(key)
         if not trial.state.is_finished():
             return trial
         self._storage.tell(
@@ -379,7 +382,7 @@ class RecipeStudy(Study):
         known = within_ranges(self._first[place], self._fields) if place < len(self._first) else {}
         if known:
             self._study.enqueue_trial(known)
-        trial = self._ask(sampler)
+        trial = self._ask(Followed(sampler))
         if place > 0:
             recipe = suggest(trial, self._base, self._fields, self._architecture)
         else:
@@ -436,8 +439,9 @@ class GridStudy(Study):
 
     def _following(self) -> tuple[int, dict[str, int]] | None:
         self._forget_dead()
-        asked = [self.values(trial) for trial in self.trials]
-        cell = next((cell for cell in self._cells if cell not in asked), None)
+        asked = {frozenset(self.values(trial).items()) for trial in self.trials}
+        cells = (cell for cell in self._cells if frozenset(cell.items()) not in asked)
+        cell = next(cells, None)
         if cell is None:
             return None
         self._study.enqueue_trial(cell)
