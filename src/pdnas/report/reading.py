@@ -231,7 +231,7 @@ def read_history(path: Path) -> tuple[Line, ...]:
     for number, written in enumerate(whole.split(b"\n")[:-1], start=1):
         try:
             line: Line = from_json(written, allow_inf_nan=False)
-            _LINES.validate_python(line)
+            _LINES.validate_python(line, strict=True)
         except ValidationError as error:
             reason = first_complaint(error).rstrip(".")
             raise RunError(f"'{path}' is damaged in line {number}: {reason}; run again.") from None
