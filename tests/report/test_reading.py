@@ -75,6 +75,7 @@ LINES = {
     [
         *((kind, {"epoch": None}) for kind in LINES),
         *((kind, {"val": "0.5 "}) for kind in LINES),
+        *((kind, {"val": 1e308}) for kind in LINES),
         *((kind, {"train_loss": []}) for kind in LINES),
         *((kind, {"epoch": -1}) for kind in LINES),
         ("search", {"cell": "one"}),

@@ -27,6 +27,7 @@ from pdnas.runs import (
     RESULT,
     SETTINGS,
     AnySettings,
+    Figure,
     Predictions,
     Result,
     RunDirectory,
@@ -57,7 +58,7 @@ class EpochLine(BaseModel):
     epoch: NonNegativeInt
     train_loss: float
     val_loss: float
-    val: float
+    val: Figure
 
 
 class SearchLine(EpochLine):
