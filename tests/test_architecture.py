@@ -380,3 +380,20 @@ def test_a_notebook_sees_a_row_for_every_block() -> None:
     assert shown.count("<tr>") == 1 + 2
     assert "gat x1" in shown
     assert "from 0" in shown
+
+
+def test_more_blocks_than_any_network_has_are_refused() -> None:
+    with pytest.raises(ArchitectureError, match="has 1000 blocks at most; it has 100000"):
+        Architecture.from_json(f'{{"blocks": [{",".join(["{}"] * 100_000)}]}}')
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**70), 10**400])
+def test_numbers_of_any_size_are_one_short_sentence(number: int) -> None:
+    for text in (
+        f'{{"blocks": [{{"expansion": {number}}}]}}',
+        f'{{"blocks": [{{}}], "gates": [[{number}, 0]]}}',
+        f'{{"blocks": [{{}}], "version": {number}}}',
+    ):
+        with pytest.raises(PdnasError) as caught:
+            Architecture.from_json(text)
+        assert len(str(caught.value)) < 600

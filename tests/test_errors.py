@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from pdnas import errors
-from pdnas.errors import PdnasError, first_complaint
+from pdnas.errors import PdnasError, first_complaint, shown
 
 KINDS = [
     kind
@@ -69,3 +69,20 @@ def test_a_complaint_of_ours_loses_pydantics_preface() -> None:
 
 def test_a_complaint_about_the_whole_has_no_place() -> None:
     assert complaint(parts=[]) == "there are no parts"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("a\nb\x1b[2J", "a b [2J"), ("x" * 200, "x" * 97 + "..."), (3, "3"), ("Zoë", "Zoë")],
+)
+def test_a_value_is_shown_in_one_line_that_is_not_long(value: object, expected: str) -> None:
+    assert shown(value) == expected
+
+
+def test_a_complaint_about_a_long_name_is_short() -> None:
+    class Strict(BaseModel, extra="forbid"):
+        pass
+
+    with pytest.raises(ValidationError) as caught:
+        Strict.model_validate({"a" * 100_000: 1})
+    assert len(first_complaint(caught.value)) < 200

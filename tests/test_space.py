@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 import json
 import math
@@ -475,3 +476,39 @@ def test_the_table_lists_every_candidate() -> None:
     assert [row[0] for row in table] == ["slot", *SLOTS]
     assert table[2] == ["propagation", "5", "1, 0, 2, 4, 8"]
     assert table[3] == ["attention", "7", ", ".join(PAPER.attention)]
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [
+            'name = "mine"',
+            "attention = []",
+            'attention = ["gcn", "gcn"]',
+            "heads = [1, 9223372036854775808]",
+            f"expansion = [{'9' * 400}]",
+            "heads = [nan, inf]",
+            "heads = [true]",
+            "version = 2",
+            "bias = 1",
+            "shortcuts = [[a]]",
+            "[attention]",
+            "[[heads]]",
+            "a.b.c = 1",
+            "name = 1979-05-27",
+            "\0",
+            "x = " + "[" * 5000,
+        ]
+    ),
+    max_size=4,
+    unique=True,
+)
+
+
+@given(lines=LINES)
+def test_whatever_a_file_says_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("spaces") / "any.toml"
+    path.write_text("\n".join(lines))
+    with contextlib.suppress(PdnasError):
+        SearchSpace.load(path)

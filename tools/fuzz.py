@@ -53,6 +53,7 @@ MEMORY = 6 << 30
 ODD: tuple[Any, ...] = (
     *(0, -1, 1, 2, 2**31, 2**63, -(2**63), 2**64, 10**9, 10**30, 0.0, -0.5, 1e308, 5e-324),
     *(float("nan"), float("inf"), -float("inf"), True, False, None, "", "\0", "\ud800", "é😀"),
+    *("int64", "bool_", "binary", "date32", "float16", "timestamp", "large_string"),
     *("a" * 300, "../../x", "/etc/passwd", "<script>", '"""', "gcn", "relu", "train", [], {}, [[]]),
 )
 """Values that readers stumble over."""

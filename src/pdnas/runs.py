@@ -13,13 +13,14 @@ from datetime import datetime
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import torch
 from filelock import FileLock, Timeout
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     PrivateAttr,
     TypeAdapter,
     ValidationError,
@@ -61,6 +62,9 @@ MOST_CHANNELS = 1 << 40
 
 R = TypeVar("R", bound="Record")
 
+Figure = Annotated[float, Field(ge=-1e9, le=1e9)]
+"""Any number that a metric may be or an estimate of it: it can be written in percent."""
+
 _NAMES = TypeAdapter(tuple[str, ...])
 
 
@@ -81,10 +85,10 @@ class Scores(Record):
         values: One per training, split by split, in the order of the seeds.
     """
 
-    mean: float
-    std: float
-    interval: tuple[float, float] | None
-    values: tuple[float, ...]
+    mean: Figure
+    std: Figure
+    interval: tuple[Figure, Figure] | None
+    values: tuple[Figure, ...]
 
     @classmethod
     def of(cls, values: Sequence[float], splits: int = 1) -> "Scores":
@@ -184,8 +188,8 @@ class Trial(Record):
     architecture: Architecture
     hidden: int
     seed: int
-    shared_val: float | None
-    val: float
+    shared_val: Figure | None
+    val: Figure
     epoch: int
     epochs: int
     rungs: tuple[float, ...]

@@ -296,3 +296,30 @@ def test_the_comparisons_of_this_repository_are_of_the_work_that_there_is_now(ta
         assert attempt.work_sha256 == work.sha256, key
     verdict = Verdict.model_validate_json((folder / "result.json").read_bytes())
     assert verdict.markdown() == (folder / "table.md").read_text()
+
+
+def test_a_piece_of_another_rival_is_refused(
+    here: None, tiny_task: GraphTask, tmp_path: Path
+) -> None:
+    settings = {**SMALL, "seeds": 1}
+    compare(tiny_task, tmp_path / "out", **settings)
+    path = tmp_path / "out" / "runs" / "random-0.json"
+    stored = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**stored, "rival": "gcn"}))
+    with pytest.raises(RunError, match=r"random-0\.json' is damaged: it is of 'gcn'"):
+        compare(tiny_task, tmp_path / "out", **settings)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"val": 2}, {"curve": [[-1, 0.5]]}, {"seconds": 0}, {"seconds": 1e300}, {"trainings": -1}],
+)
+def test_a_piece_that_cannot_be_is_refused(
+    here: None, tiny_task: GraphTask, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    settings = {**SMALL, "seeds": 1}
+    compare(tiny_task, tmp_path / "out", **settings)
+    path = tmp_path / "out" / "runs" / "random-0.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **changes}))
+    with pytest.raises(RunError, match=r"random-0\.json' is damaged: "):
+        compare(tiny_task, tmp_path / "out", **settings)

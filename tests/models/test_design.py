@@ -1,12 +1,16 @@
 """Designs in and out of JSON, and the networks made of them."""
 
+import contextlib
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import ArchitectureError, UnknownNameError
+from pdnas.errors import ArchitectureError, PdnasError, UnknownNameError
 from pdnas.models import AnyDesign, GraphNetwork, load_design, make_network
 from pdnas.models.baselines.gcn import GCN
 from pdnas.models.baselines.gcnii import Gcnii, GcniiNetwork
@@ -87,3 +91,30 @@ def test_one_function_makes_the_network_of_any_design() -> None:
         assert (network.input_dropout, network.dropout) == (0.1, 0.2)
         assert network.feature_weights is None
         assert make_network(design, Sizes, 4, feature_weights=True).feature_weights is not None
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"name":' * 100_000, '{"blocks":[' * 50_000])
+def test_a_deeply_nested_file_is_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text(text)
+    with pytest.raises(ArchitectureError, match=r"deep\.json' is not valid: it is not whole JSON"):
+        load_design(path)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(
+    ["name", "version", "blocks", "gates", "attention_normalization", "layers", "alpha", "hops"]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.dictionaries(FIELDS, JSON | st.sampled_from(["gcnii", "appnp", [{}]])))
+def test_whatever_a_file_says_is_read_or_refused(tmp_path: Path, values: object) -> None:
+    path = tmp_path / "any.json"
+    path.write_text(json.dumps(values))
+    with contextlib.suppress(PdnasError):
+        load_design(path)

@@ -1,5 +1,6 @@
 """Run directories as reports see them."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,3 +94,72 @@ def test_a_tuning_without_a_result_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RunError, match="pdnas resume"):
         read_run(tmp_path)
+
+
+EPOCH = {"epoch": 0, "train_loss": 1.0, "val_loss": 1.0, "val": 0.5}
+LINES = {
+    "search": {**EPOCH, "phase": "search", "cell": 0},
+    "candidate": {**EPOCH, "phase": "candidate", "number": 0},
+    "control": {**EPOCH, "phase": "control", "seed": 0, "name": "gcn"},
+    "final": {**EPOCH, "seed": 0},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        *((kind, {"epoch": None}) for kind in LINES),
+        *((kind, {"val": "0.5 "}) for kind in LINES),
+        *((kind, {"val": 1e308}) for kind in LINES),
+        *((kind, {"train_loss": []}) for kind in LINES),
+        *((kind, {"epoch": -1}) for kind in LINES),
+        ("search", {"cell": "one"}),
+        ("search", {"op_probs": [1]}),
+        ("search", {"gate_probs": {}}),
+        ("search", {"phase": "seek"}),
+        ("candidate", {"number": []}),
+        ("control", {"name": 1}),
+        ("final", {"seed": {}}),
+    ],
+)
+def test_a_line_that_says_something_else_is_one_sentence(
+    tmp_path: Path, kind: str, changes: dict[str, object]
+) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text(json.dumps(LINES[kind]) + "\n")
+    assert len(read_history(path)) == 1
+    path.write_text(json.dumps({**LINES[kind], **changes}) + "\n")
+    with pytest.raises(RunError, match=r"is damaged in line 1: .+; run again\.$"):
+        read_history(path)
+
+
+@pytest.mark.parametrize(
+    "line", ["null", "[]", "1", '"a"', "[" * 100_000, '{"epoch": NaN}', "{}", "\0"]
+)
+def test_a_line_that_is_no_line_is_one_sentence(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(RunError, match="is damaged in line 1"):
+        read_history(path)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"cell": 9}, {"op_probs": [[[1000]]]}, {"gate_probs": [1] * 99}]
+)
+def test_a_search_that_the_settings_do_not_know_is_one_sentence(
+    unfinished: Path, changes: dict[str, object]
+) -> None:
+    line = {**LINES["search"], **changes}
+    (unfinished / "history.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(RunError, match=r"The history of .* tells of"):
+        read_run(unfinished)
+
+
+@pytest.mark.parametrize("name", ["settings.json", "environment.json"])
+@pytest.mark.parametrize("text", ["[]", "null", "[" * 100_000, '{"command": "search", "job": 1}'])
+def test_settings_that_are_none_are_one_sentence(unfinished: Path, name: str, text: str) -> None:
+    if name == "environment.json" and "job" in text:
+        pytest.skip("an environment may say anything")
+    (unfinished / name).write_text(text)
+    with pytest.raises(RunError, match=name):
+        read_run(unfinished)

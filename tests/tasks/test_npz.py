@@ -1,4 +1,8 @@
+import contextlib
+import io
 import re
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,7 @@ from pdnas.ops.features import SparseFeatures
 from pdnas.tasks import load_task
 from pdnas.tasks.load import read_source
 from pdnas.tasks.npz import read
-from pdnas.tasks.source import ReadOptions, Source
+from pdnas.tasks.source import Known, ReadOptions, Source
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -181,3 +185,96 @@ def test_files_of_the_gnn_benchmark_load_directly(data_root: Path) -> None:
     assert tuple(task.graphs[0].x.shape) == (7650, 745)
     assert task.graphs[0].edge_index.size(1) == 143663
     assert load_task(path, undirected=True).graphs[0].edge_index.size(1) == 238163  # one self-loop
+
+
+def bytes_of(arrays: Arrays) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+def refuses_or_reads(path: Path) -> None:
+    """One sentence, or a source; no warning either, since these are errors here."""
+    with contextlib.suppress(TaskError):
+        read(path, ReadOptions())
+    with contextlib.suppress(TaskError):
+        read(path, ReadOptions(known=Known("multi-label", ("a", "b"), 2)))
+
+
+NUMBERS = st.sampled_from([0, 1, -1, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 1e300, np.nan, -np.inf])
+KINDS = st.sampled_from(["f2", "f4", "f8", ">f8", "i1", "i8", "u8", "?", "c8", "M8[s]", "U3", "S2"])
+
+
+@st.composite
+def anything(draw: st.DrawFn) -> NDArray[Any]:
+    shape = draw(st.lists(st.integers(0, 13), max_size=3))
+    values = np.resize(np.array(draw(st.lists(NUMBERS, min_size=1, max_size=4)), object), shape)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return np.asarray(values.astype(draw(KINDS)))
+        except (OverflowError, ValueError, TypeError):
+            return np.zeros(shape)
+
+
+NAMES = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask", "class_names", "node_ids")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=st.dictionaries(st.sampled_from(NAMES), anything(), min_size=1, max_size=3))
+def test_whatever_arrays_there_are_are_read_or_refused(
+    tmp_path: Path, arrays: Arrays, changes: Arrays
+) -> None:
+    refuses_or_reads(save(tmp_path, {**arrays, **changes}))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 2000), found=st.binary(max_size=12))
+def test_whatever_bytes_there_are_are_read_or_refused(
+    tmp_path: Path, arrays: Arrays, place: int, found: bytes
+) -> None:
+    whole = bytes_of(arrays)
+    path = tmp_path / "graph.npz"
+    path.write_bytes(whole[:place] + found + whole[place + len(found) :])
+    refuses_or_reads(path)
+
+
+def test_a_header_that_announces_terabytes_is_refused(tmp_path: Path, arrays: Arrays) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (2**40, 4)}
+    )
+    path = tmp_path / "graph.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", header.getvalue() + b"\0" * 64)
+    with pytest.raises(TaskError, match=r"graph.npz' is damaged or holds Python objects"):
+        read(path, ReadOptions())
+
+
+def test_features_without_dimensions_are_refused_where_a_network_asks(
+    tmp_path: Path, arrays: Arrays
+) -> None:
+    path = save(tmp_path, {**arrays, "x": np.array(1.0)})
+    with pytest.raises(TaskError, match=r"The features of .* have shape \[\]; give"):
+        read(path, ReadOptions(known=Known("single-label", ("a", "b"), 2)))
+
+
+def test_features_beyond_single_precision_are_refused(tmp_path: Path, arrays: Arrays) -> None:
+    path = save(tmp_path, {**arrays, "x": np.full((4, 2), 1e300)})
+    with pytest.raises(TaskError, match=r"8 feature value.* NaN or infinite"):
+        read(path, ReadOptions())
+
+
+@pytest.mark.parametrize("name", ["class_names", "node_ids"])
+def test_names_that_are_no_text_are_refused(tmp_path: Path, arrays: Arrays, name: str) -> None:
+    broken = np.array(["a", "b", "\ud800"][:3] + ["d"] * (name == "node_ids"))
+    with pytest.raises(TaskError, match=f"'{name}' in .* holds what is no text"):
+        read(save(tmp_path, {**arrays, name: broken}), ReadOptions())
+
+
+def test_labels_with_fewer_columns_than_the_network_has_are_refused(
+    tmp_path: Path, arrays: Arrays
+) -> None:
+    path = save(tmp_path, {**arrays, "y": np.zeros((4, 2))})
+    with pytest.raises(TaskError, match="are not those of the network"):
+        read(path, ReadOptions(known=Known("multi-label", ("a", "b", "c"), 2)))

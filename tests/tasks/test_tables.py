@@ -1,3 +1,4 @@
+import contextlib
 import re
 from pathlib import Path
 
@@ -5,11 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from pdnas.errors import TaskError
 from pdnas.tasks import load_task
-from pdnas.tasks.source import ReadOptions, Source
+from pdnas.tasks.source import Known, ReadOptions, Source
 from pdnas.tasks.tables import read
 
 NODES = """\
@@ -261,3 +264,110 @@ def test_features_are_single_precision(tmp_path: Path) -> None:
     x = read(write(tmp_path), ReadOptions()).graphs[0].x
     assert isinstance(x, torch.Tensor)
     assert x.numpy().dtype == np.float32
+
+
+ODD = st.sampled_from(
+    ["", "\0", "nan", "1e999", "-1", "9" * 400, '"', ",", "\n", "\r\n", "é", "\ufeff", "train", "_"]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["nodes.csv", "edges.csv"]),
+    place=st.integers(0, 120),
+    found=st.one_of(ODD.map(str.encode), st.binary(max_size=8)),
+    left_out=st.integers(0, 9),
+)
+def test_whatever_a_table_says_is_read_or_refused(
+    tmp_path: Path, name: str, place: int, found: bytes, left_out: int
+) -> None:
+    path = write(tmp_path) / name
+    whole = path.read_bytes()
+    path.write_bytes(whole[:place] + found + whole[place + left_out :])
+    for known in (None, Known("binary", ("cat", "dog"), 2)):
+        with contextlib.suppress(TaskError):
+            read(tmp_path, ReadOptions(known=known))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["id", "label", "split", "age", "label:a"]),
+    values=st.sampled_from(
+        [
+            pa.array([2**63 - 1, -(2**63), 0, 1]),
+            pa.array([float("nan"), None, 1e308, -0.0]),
+            pa.array([b"\xff", b"", None, b"a"]),
+            pa.array([[1], [], None, [2]]),
+            pa.array([None] * 4),
+            pa.array([True, False, None, True]),
+            pa.array([10**30, 0, 1, 2], pa.decimal128(38, 0)),
+            pa.array([1, 2, 3, None], pa.timestamp("ns")),
+            pa.array(["a", "a", "", None]).dictionary_encode(),
+            pa.array(["train", "val", "test", "\0"]),
+        ]
+    ),
+)
+def test_whatever_type_a_column_has_is_read_or_refused(
+    tmp_path: Path, name: str, values: pa.Array
+) -> None:
+    write(tmp_path)
+    table = csv.read_csv(tmp_path / "nodes.csv")
+    (tmp_path / "nodes.csv").unlink()
+    if name in table.column_names:
+        table = table.drop_columns([name])
+    parquet.write_table(table.append_column(name, values), tmp_path / "nodes.parquet")
+    for known in (None, Known("binary", ("cat", "dog"), 2)):
+        with contextlib.suppress(TaskError):
+            read(tmp_path, ReadOptions(known=known))
+
+
+def test_whole_numbers_beyond_a_float_are_features(tmp_path: Path) -> None:
+    source = read(
+        write(tmp_path, NODES.replace("1.5", "1").replace("2,", f"{2**60},")), ReadOptions()
+    )
+    x = source.graphs[0].x
+    assert isinstance(x, torch.Tensor)
+    assert x[1, 0] == 2.0**60
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_another_encoding_is_refused(tmp_path: Path, encoding: str) -> None:
+    write(tmp_path)
+    (tmp_path / "nodes.csv").write_bytes(NODES.replace("age", "älter").encode(encoding))
+    with pytest.raises(TaskError, match=r"nodes\.csv' cannot be read .*save text as UTF-8"):
+        read(tmp_path, ReadOptions())
+
+
+def test_labels_that_are_times_are_refused(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "nodes.csv").unlink()
+    times = pa.array([1, 2, 3, None], pa.timestamp("ns"))
+    table = pa.table({"id": ["007", "b", "c", "d"], "label": times, "age": [1, 2, 3, 4]})
+    parquet.write_table(table, tmp_path / "nodes.parquet")
+    with pytest.raises(TaskError, match=r"'label' .* is of type timestamp\[ns\]; give names or"):
+        read(tmp_path, ReadOptions())
+
+
+def test_a_mark_of_utf_8_is_no_part_of_a_name(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "nodes.csv").write_bytes(NODES.encode("utf-8-sig"))
+    check(read(tmp_path, ReadOptions()))
+
+
+def test_a_table_of_very_many_columns_is_read(tmp_path: Path) -> None:
+    count = 20_000
+    names = ",".join(f"f{number}" for number in range(count))
+    rows = [f"{node},{label},{','.join('1' * count)}" for node, label in enumerate("abab")]
+    source = read(
+        write(tmp_path, "\n".join([f"id,label,{names}", *rows]), "source,target\n0,1\n"),
+        ReadOptions(),
+    )
+    assert source.graphs[0].x.shape == (4, count)
+
+
+def test_a_parquet_file_that_announces_terabytes_is_refused(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "nodes.csv").unlink()
+    (tmp_path / "nodes.parquet").write_bytes(b"PAR1" + b"\xff" * 64 + b"\xff\xff\xff\x7fPAR1")
+    with pytest.raises(TaskError, match="cannot be read"):
+        load_task(tmp_path)

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -353,3 +354,29 @@ def test_for_another_graph_a_recipe_does_not_say_that_it_fits() -> None:
 def test_what_is_not_set_leaves_no_trace_in_fingerprints() -> None:
     written = Recipe().model_dump_json(exclude_none=True)
     assert not {"batching", "batch_nodes", "neighbors"} & set(json.loads(written))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"lr": -1}, "The recipe is not valid: lr: Input should be greater than 0, but got -1."),
+        ({"lrr": 1}, "The recipe is not valid: Unknown field 'lrr'; known are: "),
+        ({"epochs": 2**70, "lr": "x"}, "The recipe is not valid: lr: "),
+        ({"dropout": float("nan")}, "The recipe is not valid: dropout: "),
+    ],
+)
+def test_a_recipe_made_in_python_explains_itself(values: dict[str, Any], expected: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        Recipe(**values)
+    assert str(caught.value).startswith(expected)
+
+
+@given(
+    values=st.dictionaries(
+        st.sampled_from([*Recipe.model_fields, "lrr", "a" * 5000]),
+        st.sampled_from([None, True, -1, 2**70, 1e308, float("inf"), "x" * 5000, [], {"a": 1}]),
+    )
+)
+def test_whatever_values_there_are_make_a_recipe_or_a_sentence(values: dict[str, Any]) -> None:
+    with contextlib.suppress(RecipeError):
+        find_recipe(values)

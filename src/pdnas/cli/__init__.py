@@ -8,6 +8,7 @@ import itertools
 import logging
 import os
 import re
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -95,8 +96,8 @@ def _exit_code(arguments: Sequence[str]) -> int:
         _silence()
         _complain("There is no space left to write to; free some, and go on with pdnas resume.")
         return 2
-    except (MemoryError, ImportError) as error:
-        if isinstance(error, ImportError) and UNMAPPED not in str(error):
+    except (MemoryError, ImportError, SystemError) as error:
+        if not _is_lack_of_memory(error):
             raise
         _complain(
             "There is too little memory; end other programs, raise a limit (ulimit -v), or give "
@@ -104,6 +105,12 @@ def _exit_code(arguments: Sequence[str]) -> int:
         )
         return 2
     return code
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether there was too little: libraries that are loaded under a limit fail in many ways."""
+    is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    return isinstance(error, MemoryError) or UNMAPPED in str(error) or is_limited
 
 
 def _open_streams() -> None:

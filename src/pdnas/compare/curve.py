@@ -10,7 +10,7 @@ from pdnas.job import Watcher
 from pdnas.runs import Trial
 from pdnas.search import Search, SearchEpoch
 
-Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Seconds = Annotated[float, Field(gt=0, le=1e9)]
 """How long something took; more than thirty years are none."""
 
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -30,6 +30,7 @@ from pdnas.runs import (
     RESULT,
     SETTINGS,
     AnySettings,
+    Figure,
     Predictions,
     Result,
     RunDirectory,
@@ -60,7 +61,7 @@ class EpochLine(BaseModel):
     epoch: NonNegativeInt
     train_loss: float
     val_loss: float
-    val: float
+    val: Figure
 
 
 class SearchLine(EpochLine):
@@ -265,7 +266,7 @@ def read_history(path: Path) -> tuple[Line, ...]:
     for number, written in enumerate(whole.split(b"\n")[:-1], start=1):
         try:
             line: Line = from_json(written, allow_inf_nan=False)
-            _LINES.validate_python(line)
+            _LINES.validate_python(line, strict=True)
         except ValidationError as error:
             reason = first_complaint(error).rstrip(".")
             raise RunError(f"'{path}' is damaged in line {number}: {reason}; run again.") from None

@@ -84,6 +84,7 @@ def _read_table(folder: Path, name: str) -> pa.Table:
     path = paths[0]
     try:
         table = readers[path.suffix](path)
+        table.validate(full=True)  # a file may call text what is none
         names = table.column_names
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = shown(str(error).partition("\n")[0].rstrip("."), 200)
@@ -209,6 +210,12 @@ def _labels(
 def _classes(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
     """One class per node: names in the order of the alphabet, or numbers in their own order."""
     column = nodes.column("label").combine_chunks()
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (_is_text(kind) or _is_number(kind) or pa.types.is_null(kind)):
+        raise TaskError(
+            f"The column 'label' of the nodes of '{folder}' is of type {shown(kind)}; give names "
+            "or whole numbers."
+        )
     if _is_number(column.type):
         column = column.cast(pa.float64() if pa.types.is_decimal(column.type) else column.type)
     unknown = (None, "")
@@ -307,6 +314,12 @@ def _words(nodes: pa.Table, name: str) -> set[str]:
 
 def _split(nodes: pa.Table, name: str, folder: Path) -> tuple[Tensor, Tensor, Tensor]:
     """The masks that a column of words describes."""
+    kind = nodes.schema.field(name).type
+    if not (_is_text(kind) or _is_number(kind) or pa.types.is_null(kind)):
+        raise TaskError(
+            f"The column '{shown(name)}' of the nodes of '{folder}' is of type {shown(kind)}; "
+            "write train, val or test, or leave the cell empty."
+        )
     strange = sorted(_words(nodes, name) - PART_OF.keys())
     if strange:
         raise TaskError(

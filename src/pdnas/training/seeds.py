@@ -20,6 +20,7 @@ from pdnas.runs import (
     CHECKPOINT_WEIGHTS,
     RESULT,
     WEIGHTS,
+    Figure,
     Record,
     Result,
     RunDirectory,
@@ -52,8 +53,8 @@ class Training(Record):
     split_seed: int | None
     seed: int
     epoch: int
-    val: float
-    test: float
+    val: Figure
+    test: Figure
     epochs: int = 0
     seconds: float
 
