@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,6 @@ from pdnas.tasks.source import (
     UNLABELLED,
     Kind,
     Known,
-    Metric,
     ReadOptions,
     Source,
     source_from_data,
@@ -370,7 +369,7 @@ def _notes(result: Result, source: Source, logits: Tensor, labels: Tensor | None
     if labels is None or is_own:  # a figure on what was trained on would flatter
         return
     is_known = (labels != UNLABELLED).reshape(len(labels), -1).all(dim=1)
-    logits, y, metric = logits[is_known], labels[is_known], cast(Metric, result.metric)
+    logits, y, metric = logits[is_known], labels[is_known], result.metric
     if metric == "roc-auc" and y.unique().numel() < 2:
         return
     figure = float(score(logits, y, source.kind, metric))

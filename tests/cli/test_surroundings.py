@@ -172,7 +172,12 @@ def test_a_reader_that_reads_one_line_is_no_failure(tiny: Path) -> None:
 def test_a_folder_that_is_gone_is_one_sentence(tiny: Path, tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
-    done = run("train", "gcn", tiny, preexec_fn=lambda: (os.chdir(folder), folder.rmdir()))
+
+    def leave() -> None:
+        os.chdir(folder)
+        folder.rmdir()
+
+    done = run("train", "gcn", tiny, preexec_fn=leave)
     assert "The folder that this was started in is gone" in sentence(done)
 
 

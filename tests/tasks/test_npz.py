@@ -189,7 +189,7 @@ def test_files_of_the_gnn_benchmark_load_directly(data_root: Path) -> None:
 
 def bytes_of(arrays: Arrays) -> bytes:
     stream = io.BytesIO()
-    np.savez(stream, **arrays)
+    np.savez(stream, **arrays)  # type: ignore[arg-type]
     return stream.getvalue()
 
 
