@@ -117,6 +117,7 @@ def nothing(wanted: int, reason: str) -> tuple[int, str]:
 
 
 def main() -> int:
+    """Write the bill, check it, and ask."""
     parser = argparse.ArgumentParser(description="A bill of what is installed, and its audit.")
     parser.add_argument("--constraints", type=Path, default=Path("constraints.txt"))
     parser.add_argument("--output", type=Path, default=Path("build/sbom.json"))

@@ -100,6 +100,7 @@ class Reader:
 
 
 def jsoned(values: Any) -> bytes:
+    """Values as JSON."""
     return json.dumps(values).encode()
 
 
@@ -119,12 +120,14 @@ def describe(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def build_npz(description: bytes) -> bytes:
+    """An ``.npz`` file of a description of arrays."""
     stream = io.BytesIO()
     np.savez(stream, **arrays_of(description))  # type: ignore[arg-type]
     return stream.getvalue()
 
 
 def build_pt(description: bytes) -> bytes:
+    """A PyG ``Data`` of a description of arrays."""
     stream = io.BytesIO()
     tensors = {name: torch.from_numpy(array) for name, array in arrays_of(description).items()}
     torch.save(Data(**tensors), stream)
@@ -139,6 +142,7 @@ def build_table(description: bytes) -> bytes:
 
 
 def build_parquet(description: bytes) -> bytes:
+    """A table of a description of columns: for each a type and values."""
     stream = io.BytesIO()
     columns = {}
     for name, (kind, values) in json.loads(description).items():
@@ -193,6 +197,7 @@ def tables() -> tuple[str, str]:
 
 
 def write_tables(folder: Path, nodes: str, edges: str) -> None:
+    """Write a folder of tables."""
     (folder / "graph").mkdir()
     (folder / "graph" / "nodes.csv").write_text(nodes, encoding="utf-8")
     (folder / "graph" / "edges.csv").write_text(edges, encoding="utf-8")
@@ -251,6 +256,7 @@ def read_designs(folder: Path) -> None:
 
 
 def read_spaces(folder: Path) -> None:
+    """What a file of a space says, drawn from and listed."""
     from pdnas.space import SearchSpace, find_space
 
     space = find_space(str(folder / "space.toml"))
@@ -261,6 +267,7 @@ def read_spaces(folder: Path) -> None:
 
 
 def read_recipes(folder: Path) -> None:
+    """Recipes of a TOML file and of the values that a result holds."""
     from pdnas.training import find_recipe
 
     find_recipe(str(folder / "recipe.toml")).undecided.save(folder / "again.toml")
@@ -310,10 +317,12 @@ def read_compared(folder: Path) -> None:
 
 
 def of_run(folder: Path, *names: str) -> tuple[Part, ...]:
+    """Files of a run that may be replaced."""
     return tuple(Part(f"run/{name}", (folder / "run" / name).read_bytes()) for name in names)
 
 
 def with_graph(folder: Path) -> Path:
+    """Write the tiny graph into a folder, for a run to be on."""
     (folder / "graph.npz").write_bytes(build_npz(describe(tiny())))
     return folder / "graph.npz"
 
@@ -328,6 +337,7 @@ SEARCH = ("--hidden", 4, "--epochs", 3, "--candidates", 2, "--seeds", 1, "--quie
 
 
 def make_architecture(folder: Path) -> Reader:
+    """Architectures of blocks and published networks."""
     from pdnas.models import Design
     from pdnas.models.baselines import BASELINES
     from pdnas.space import SPACES
@@ -339,12 +349,14 @@ def make_architecture(folder: Path) -> Reader:
 
 
 def make_space(folder: Path) -> Reader:
+    """A space of the user."""
     text = b'name = "mine"\nattention = ["gcn", "gat"]\nheads = [1, 2]\nexpansion = [0, 1]\n'
     text += b'shortcuts = "none"\nbias = true\nversion = 1\nattention_normalization = "none"\n'
     return Reader(folder, (Part("space.toml", text),), read_spaces)
 
 
 def make_recipe(folder: Path) -> Reader:
+    """A recipe of the user, and one of a result."""
     from pdnas.training import RECIPES
 
     most = RECIPES["consistency-deep-selective"].changed(batching="clusters", batch_nodes=99)
@@ -358,6 +370,7 @@ def make_recipe(folder: Path) -> Reader:
 
 
 def make_csv(folder: Path) -> Reader:
+    """Tables as CSV, for one class per node and for several labels."""
     nodes, edges = tables()
     write_tables(folder, nodes, edges)
     several = nodes.replace("label", "label:a").replace("class ", "").replace(",2,", ",0,")
@@ -370,6 +383,7 @@ def make_csv(folder: Path) -> Reader:
 
 
 def make_parquet(folder: Path) -> Reader:
+    """Tables as Parquet."""
     write_tables(folder, *tables())
     rows = [line.split(",") for line in tables()[0].splitlines()]
     names, columns = rows[0], list(zip(*rows[1:], strict=True))
@@ -394,6 +408,7 @@ def make_parquet(folder: Path) -> Reader:
 
 
 def make_npz(folder: Path) -> Reader:
+    """Arrays, dense and sparse."""
     parts = (
         Part("graph.npz", describe(tiny()), build_npz),
         Part("graph.npz", describe(sparse()), build_npz),
@@ -403,6 +418,7 @@ def make_npz(folder: Path) -> Reader:
 
 
 def make_pt(folder: Path) -> Reader:
+    """A saved ``Data``."""
     parts = (
         Part("graph.pt", describe(tiny()), build_pt),
         Part("graph.pt", build_pt(describe(tiny()))),
@@ -411,16 +427,19 @@ def make_pt(folder: Path) -> Reader:
 
 
 def make_trained(folder: Path) -> Reader:
+    """A finished training."""
     command(*TRAIN, with_graph(folder), "--seeds", 2, "--run-dir", folder / "run")
     return Reader(folder, of_run(folder, *WRITTEN), read_finished)
 
 
 def make_searched(folder: Path) -> Reader:
+    """A finished search."""
     command("search", with_graph(folder), *SEARCH, "--run-dir", folder / "run")
     return Reader(folder, of_run(folder, *WRITTEN), read_finished)
 
 
 def make_resumed(folder: Path) -> Reader:
+    """A training that was stopped just before its end."""
     command(*TRAIN, with_graph(folder), "--seeds", 2, "--run-dir", folder / "run")
     (folder / "run" / "result.json").unlink()
     names = ("settings.json", "history.jsonl", "checkpoint/trainings.json")
@@ -459,6 +478,7 @@ def make_continued(folder: Path) -> Reader:
 
 
 def make_tuned(folder: Path) -> Reader:
+    """A finished tuning."""
     words = ["tune", with_graph(folder), "--architecture", "gcn", "--hidden", 4, "--trials", 2]
     words += ["--epochs", 2, "--seeds", 1, "--trial-seeds", 1, "--quiet"]
     command(*words, "--run-dir", folder / "run")
@@ -467,6 +487,7 @@ def make_tuned(folder: Path) -> Reader:
 
 
 def make_compared(folder: Path) -> Reader:
+    """A finished comparison."""
     with_graph(folder)
     words = ["compare", folder / "graph.npz", "--strategies", "random", "--baselines", "gcn"]
     words += ["--seeds", 1, "--epochs", 2, "--hidden", 4, "--budget-seconds", 20, "--quiet"]
@@ -494,7 +515,7 @@ READERS: Mapping[str, Callable[[Path], Reader]] = {
 """What makes a sample in an empty folder, by the name of what reads it."""
 
 
-class Begun(Exception):  # noqa: N818 - it is no error
+class Begun(Exception):  # noqa: N818 - it is none
     """Reading is over: work begins."""
 
 
@@ -519,7 +540,7 @@ def refuse_work() -> None:
 
     for place, name in ((pipeline, "train_once"), (seeds, "train_once"), (pipeline, "_measure")):
         setattr(place, name, begin)
-    pipeline.Pipeline._restore = restored  # type: ignore[method-assign,assignment]
+    setattr(pipeline.Pipeline, "_restore", restored)  # noqa: B010 - mypy refuses the other way
     Executor.drive = drive  # type: ignore[assignment]
 
 
@@ -639,6 +660,7 @@ def check_sentence(text: str) -> None:
 
 
 def main() -> None:
+    """Try a reader for a while."""
     parser = argparse.ArgumentParser(description="Hostile files for a reader.")
     parser.add_argument("reader", choices=READERS)
     parser.add_argument("--seconds", type=int, default=60, help="how long (default: 60)")
@@ -657,7 +679,7 @@ def main() -> None:
         for name in pdnas.cli.COMMANDS:
             __import__(f"pdnas.cli.{name}")
     torch.set_num_threads(1)
-    memory = Path("/dev/shm")  # noqa: S108
+    memory = Path("/dev/shm")  # noqa: S108 - a folder of our own is made there
     folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
     (folder / "work").mkdir()
     kept = (asked.kept / asked.reader).resolve()

@@ -173,11 +173,11 @@ def test_a_folder_that_is_gone_is_one_sentence(tiny: Path, tmp_path: Path) -> No
     folder = tmp_path / "gone"
     folder.mkdir()
 
-    def lose() -> None:
+    def leave() -> None:
         os.chdir(folder)
         folder.rmdir()
 
-    done = run("train", "gcn", tiny, preexec_fn=lose)
+    done = run("train", "gcn", tiny, preexec_fn=leave)
     assert "The folder that this was started in is gone" in sentence(done)
 
 

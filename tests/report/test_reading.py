@@ -96,7 +96,7 @@ def test_a_tuning_without_a_result_is_refused(tmp_path: Path) -> None:
         read_run(tmp_path)
 
 
-EPOCH = {"epoch": 0, "train_loss": 1.0, "val_loss": 1.0, "val": 0.5}
+EPOCH: dict[str, object] = {"epoch": 0, "train_loss": 1.0, "val_loss": 1.0, "val": 0.5}
 LINES: dict[str, dict[str, object]] = {
     "search": {**EPOCH, "phase": "search", "cell": 0},
     "candidate": {**EPOCH, "phase": "candidate", "number": 0},
