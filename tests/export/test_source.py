@@ -17,7 +17,7 @@ from pdnas.errors import ExportError
 from pdnas.export.source import architecture_of, write_source, write_weights
 from pdnas.models.baselines import BASELINES
 from pdnas.ops import SLOTS
-from pdnas.runs import DataRecord, Result
+from pdnas.runs import DataRecord, Result, Scores
 from pdnas.space import SPACES
 
 ResultOf = Callable[..., Result]
@@ -106,8 +106,10 @@ def test_every_file_passes_ruff(result_of: ResultOf, tmp_path: Path) -> None:
     plain = [Architecture(blocks=(b,)) for b in learned]
     results = [result_of(found) for found in [*ops, *plain, *literal, *sampled()]]
     results.append(result_of(ops[0], **hostile()))
-    results.append(result_of(ops[0], in_channels=10**5, hidden=10**3, out_channels=2 * 10**5))
-    results.append(result_of(ops[0], out_channels=1, class_names=("no", "yes"), seeds=(0,)))
+    many = {"out_channels": 2 * 10**5, "class_names": tuple(map(str, range(2 * 10**5)))}
+    results.append(result_of(ops[0], in_channels=10**5, hidden=10**3, **many))
+    one = {"seeds": (0,), "epochs": (3,), "val": Scores.of([0.5]), "test": Scores.of([0.5])}
+    results.append(result_of(ops[0], out_channels=1, class_names=("no", "yes"), **one))
     names = tuple(f"column {number}" for number in range(5))
     data = DataRecord(
         kind="multi-label", sha256="", normalize=True, undirected=True, feature_names=names
