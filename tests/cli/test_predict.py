@@ -224,7 +224,7 @@ def test_a_table_for_a_network_that_knows_no_names_goes_by_the_order(
     np.testing.assert_allclose(found, saved(pdnas, "run"), atol=1e-3)  # tables have four digits
     (folder / "nodes.csv").write_text("id\n" + "".join(f"n{number}\n" for number in range(20)))
     said = refused(pdnas, "run", folder)
-    assert "has 0 feature(s) per node, but the network was trained on 5" in said
+    assert "have shape [20, 0]; give [nodes, features] with at least one feature." in said
 
 
 def test_several_labels_per_node(pdnas: Pdnas, folder: Path) -> None:

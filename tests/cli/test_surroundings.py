@@ -57,17 +57,25 @@ def locked(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("megabytes", [300, 600, 900])
-def test_too_little_memory_is_one_sentence_and_no_run(
-    tiny: Path, place: Path, megabytes: int
+def under(mebibytes: int, *words: object) -> CompletedProcess[str]:
+    """A command that may have so much memory."""
+    most = mebibytes << 20
+    return run(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)))
+
+
+@pytest.mark.parametrize("mebibytes", [300, 650, 1023])
+def test_too_little_memory_to_begin_is_one_sentence_and_no_run(
+    tiny: Path, place: Path, mebibytes: int
 ) -> None:
-    most = megabytes << 20
-    done = run(
-        *("train", "gcn", tiny, *SHORT),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
-    )
-    assert "There is too little memory; end other programs" in sentence(done)
+    said = sentence(under(mebibytes, "train", "gcn", tiny, *SHORT))
+    assert f"the limit (ulimit -v) is {mebibytes} MiB, and pdnas needs 1024 MiB to begin" in said
     assert not list(place.iterdir())
+
+
+def test_too_little_memory_for_a_network_is_one_sentence(tiny: Path) -> None:
+    wide = ("--epochs", "3", "--hidden", "40000")  # 6 GiB for a map between two blocks
+    said = sentence(under(3000, "train", "jknet-concat", tiny, *wide, "--quiet"))
+    assert "memory" in said
 
 
 def test_a_command_without_memory_says_so(pdnas: Pdnas, monkeypatch: pytest.MonkeyPatch) -> None:

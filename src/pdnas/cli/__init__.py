@@ -50,6 +50,9 @@ PLACES = ("PDNAS_DATA", "PDNAS_CACHE")
 UNMAPPED = "failed to map segment"
 """What is said of a library for which there is no memory."""
 
+LEAST = 1 << 30
+"""Bytes of address space below which libraries cannot be loaded, and some of them try for ever."""
+
 STARTED: ContextVar[float] = ContextVar("started")
 """When the command began, by ``time.monotonic``: budgets count from here."""
 
@@ -125,7 +128,13 @@ def _open_streams() -> None:
 
 
 def _check_surroundings(arguments: Sequence[str]) -> None:
-    """Refuse a folder that is gone, and names that cannot be written down."""
+    """Refuse too little memory, a folder that is gone, and names that cannot be written down."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST:
+        raise PdnasError(
+            f"There is too little memory: the limit (ulimit -v) is {limit >> 20} MiB, and pdnas "
+            f"needs {LEAST >> 20} MiB to begin; raise it."
+        )
     try:
         here = str(Path.cwd())
     except FileNotFoundError:
