@@ -11,13 +11,13 @@ import torch
 
 from pdnas.architecture import Architecture
 from pdnas.compare.curve import Curve, CurveWatcher, Point
-from pdnas.contest import FINALISTS, best_of
 from pdnas.errors import DivergedError
 from pdnas.job import Job, Watcher
 from pdnas.models import AnyDesign, Design
 from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline, brief, grid
-from pdnas.race import Race
+from pdnas.pipeline.contest import FINALISTS, best_of
+from pdnas.pipeline.race import Race
 from pdnas.runs import Record, Trial, environment
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe

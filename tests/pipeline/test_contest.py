@@ -3,9 +3,9 @@
 import pytest
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.contest import CLIMBERS, SURE, Contest, Entry, best_of, ranked, trained
 from pdnas.job import Cell, Job, Watcher, make_job
 from pdnas.pipeline import grid
+from pdnas.pipeline.contest import CLIMBERS, SURE, Contest, Entry, best_of, ranked, trained
 from pdnas.runs import Trial
 from pdnas.search import Candidate
 from pdnas.search.effects import Effects
