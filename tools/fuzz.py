@@ -217,8 +217,9 @@ def load(path: Path) -> None:
     """Read a task on all its splits, and for a trained network that needs no labels."""
     from pdnas.errors import PdnasError
     from pdnas.tasks import load_task
+    from pdnas.tasks.labels import Known
     from pdnas.tasks.load import read_source
-    from pdnas.tasks.source import Known, ReadOptions
+    from pdnas.tasks.source import ReadOptions
 
     for kind in ("single-label", "multi-label", "binary"):
         names = ("a", "b") if kind == "binary" else ("class 0", "class 1", "class 2")

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from pdnas.errors import RunError
 from pdnas.runs.result import Result
-from pdnas.tasks.source import UNLABELLED
+from pdnas.tasks.labels import UNLABELLED
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from pdnas.models import AnyDesign, Network, make_network
 from pdnas.notebook import FIGURES, figures, html_table, noted
 from pdnas.runs.record import Figure, Record
 from pdnas.runs.scores import Scores
-from pdnas.tasks.source import Kind, Metric
+from pdnas.tasks.labels import Kind, Metric
 
 MOST_CHANNELS = 1 << 40
 """More features than any graph has."""
