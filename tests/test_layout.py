@@ -20,6 +20,7 @@ ORDER = (
     {"supernet", "training"},
     {"search"},
     {"job"},
+    {"watcher"},
     {"pipeline", "settings", "progress", "tensorboard"},
     {"tuning"},
     {"compare"},

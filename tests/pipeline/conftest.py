@@ -12,7 +12,7 @@ import pytest
 
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError
-from pdnas.job import Job, Plan, Tuner, Watcher, make_job
+from pdnas.job import Job, Plan, Tuner, make_job
 from pdnas.models import Network
 from pdnas.pipeline import plan, reserve, search
 from pdnas.runs import (
@@ -35,6 +35,7 @@ from pdnas.training.batching import Batches
 from pdnas.training.epochs import evaluate
 from pdnas.training.fit import Epoch, Fit
 from pdnas.training.seeds import train_once
+from pdnas.watcher import Watcher
 
 SHORT: dict[str, Any] = {
     "space": SPACES["paper"],

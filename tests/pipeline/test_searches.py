@@ -5,14 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.pipeline.conftest import RIVALS, Clock, Counter, Events, lean, short, timeless
+from tests.pipeline.conftest import RIVALS, Clock, Counter, lean, short, timeless
 
-from pdnas.job import Callback, Watcher, Watchers
 from pdnas.pipeline import search
-from pdnas.runs import HISTORY, Result, RunDirectory
+from pdnas.runs import HISTORY, RunDirectory
 from pdnas.search import Search, SearchEpoch
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
+from pdnas.watcher import Callback, Watcher, Watchers
 
 
 @pytest.mark.parametrize(("cost", "expected"), [(0.0, 6), (0.04, 3), (10.0, 1)])
@@ -113,22 +113,3 @@ def test_a_run_that_dies_after_its_callback_does_not_search_on(
     resumed = search(tiny_task, lean(), run=cut)
     assert epochs_of(cut) == [0, 1, 2, 3]
     assert timeless(resumed.model_dump(mode="json")) == timeless(expected.model_dump(mode="json"))
-
-
-def test_watchers_are_all_told_and_any_of_them_can_end_a_search(tiny_task: GraphTask) -> None:
-    class Finish(Events):
-        def ended(self, result: Result) -> None:
-            self._add(f"finished on {result.task}")
-
-    first, last = Finish(), Finish()
-    watcher = Watchers(
-        Callback(lambda epoch: epoch.epoch == 1), first, last, Callback(lambda _: None)
-    )
-    search(tiny_task, lean(), watcher=watcher)
-    assert first.seen == last.seen
-    assert [event for event in first.seen if event.startswith("search")] == [
-        "search 2x4 epoch 0",
-        "search 2x4 epoch 1",
-    ]
-    assert first.seen[0] == "planned"
-    assert first.seen[-1] == "finished on tiny"

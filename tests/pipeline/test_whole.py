@@ -23,7 +23,6 @@ from tests.pipeline.conftest import (
 import pdnas
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import PdnasError, SearchError, UnknownNameError
-from pdnas.job import Watcher
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import search
 from pdnas.runs import HISTORY, Result, RunDirectory
@@ -31,6 +30,7 @@ from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask
 from pdnas.training import memory
+from pdnas.watcher import Watcher
 
 
 def test_a_job_searches_then_tries_then_trains_then_compares(undisturbed: Whole) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError, PdnasError, SearchError
-from pdnas.job import Job, Watcher
+from pdnas.job import Job
 from pdnas.pipeline import Pipeline
 from pdnas.runs import SETTINGS
 from pdnas.search.pdnas import PRESETS
@@ -27,6 +27,7 @@ from pdnas.tuning.work import (
     Work,
     reason_of,
 )
+from pdnas.watcher import Watcher
 
 RECIPE = Recipe(epochs=60, patience=60)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pdnas.errors import DivergedError
-from pdnas.job import Job, Watcher
+from pdnas.job import Job
 from pdnas.models import Design
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline.budget import Budget
@@ -20,6 +20,7 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.fit import Epoch, read_test
 from pdnas.training.seeds import Training, train_once
+from pdnas.watcher import Watcher
 
 
 class Finals:

@@ -4,10 +4,11 @@ import itertools
 from collections.abc import Sequence
 
 from pdnas.errors import SearchError
-from pdnas.job import Job, Watcher
+from pdnas.job import Job
 from pdnas.runs import Trial
 from pdnas.search import Problem
 from pdnas.tasks import GraphTask
+from pdnas.watcher import Watcher
 
 
 def grid(job: Job, task: GraphTask, watcher: Watcher) -> list[Problem]:

@@ -4,12 +4,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from pdnas.job import Cell, Job, Mark, Watcher
+from pdnas.job import Cell, Job, Mark
 from pdnas.pipeline.budget import Budget
 from pdnas.pipeline.ledger import Ledger
 from pdnas.search import Problem, Search, SearchEpoch
 from pdnas.search.shared import once
 from pdnas.training.parallel import agreed
+from pdnas.watcher import Watcher
 
 CHECKPOINT_SHARE = 0.02
 """The part of a search's time that its checkpoints may take."""

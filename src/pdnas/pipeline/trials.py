@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pdnas.errors import DivergedError
-from pdnas.job import Job, Watcher
+from pdnas.job import Job
 from pdnas.pipeline.budget import Budget
 from pdnas.pipeline.contest import Contest, Entry
 from pdnas.pipeline.ledger import Ledger
@@ -15,6 +15,7 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.fit import Epoch, Fit
 from pdnas.training.seeds import train_once
+from pdnas.watcher import Watcher
 
 
 class Trials:

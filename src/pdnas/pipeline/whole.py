@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from pdnas.errors import SearchError
-from pdnas.job import Job, Progress, Tuner, Watcher, make_job, settle_job
+from pdnas.job import Job, Progress, Tuner, make_job, settle_job
 from pdnas.pipeline.budget import TUNE_SHARE, Budget
 from pdnas.pipeline.contest import best_of
 from pdnas.pipeline.finals import Finals, controls
@@ -22,6 +22,7 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.device import find_device
 from pdnas.training.parallel import by_first, is_first, world
+from pdnas.watcher import Watcher
 
 
 def search(

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError
-from pdnas.job import Job, Watcher
+from pdnas.job import Job
 from pdnas.models import AnyDesign
 from pdnas.pipeline import Pipeline
 from pdnas.runs import SETTINGS, Record, RunDirectory
@@ -19,6 +19,7 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.fit import Epoch, read_test
 from pdnas.training.seeds import train_once
+from pdnas.watcher import Watcher
 
 RUNGS = (25, 50, 100, 200, 400)
 """Epochs at which a training reports, and may be told to stop."""
