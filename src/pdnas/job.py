@@ -273,6 +273,22 @@ class Tuner(Protocol):
         """
 
 
+class Searcher(Protocol):
+    """Whoever searches the cells of a grid side by side, in other processes."""
+
+    def __call__(
+        self, jobs: Sequence[Job], task: GraphTask, plan: Plan, *, on_cell: Callable[[Cell], None]
+    ) -> list[tuple[Cell, list[dict[str, Any]]]]:
+        """The cells, in the order of the grid, each with the lines of its history.
+
+        Args:
+            jobs: The search of each cell.
+            task: On what.
+            plan: What the whole search was planned to do.
+            on_cell: Told of each as soon as it is there, in any order.
+        """
+
+
 class Watcher:
     """Whoever wants to see a job at work, or to end its searches, overrides some of these."""
 
@@ -288,6 +304,9 @@ class Watcher:
 
     def rating(self, search: Search) -> None:
         """A search of the grid is over and looks at its candidates."""
+
+    def found(self, cell: Cell) -> None:
+        """A search of the grid, which another process did, is over."""
 
     def trained(self, what: str, epoch: Epoch) -> None:
         """A training has done an epoch."""
@@ -330,6 +349,10 @@ class Watchers(Watcher):
     def rating(self, search: Search) -> None:
         for member in self._members:
             member.rating(search)
+
+    def found(self, cell: Cell) -> None:
+        for member in self._members:
+            member.found(cell)
 
     def trained(self, what: str, epoch: Epoch) -> None:
         for member in self._members:
@@ -380,7 +403,12 @@ def load_of_job(job: Job, task: GraphTask, device: torch.device) -> Load:
 
 
 def settle_job(
-    job: Job, task: GraphTask, *, device: torch.device, tell: Callable[[str], None]
+    job: Job,
+    task: GraphTask,
+    *,
+    device: torch.device,
+    tell: Callable[[str], None],
+    sharers: int = 1,
 ) -> Job:
     """A job that says what a step sees of the graph, see :func:`pdnas.training.memory.settle`.
 
@@ -389,10 +417,13 @@ def settle_job(
         task: On what.
         device: Where it will be done.
         tell: Told what was chosen, where it is not the whole graph.
+        sharers: How many searches share the memory.
     """
     load = load_of_job(job, task, device)
     copies = TUNED_COPIES if job.tune else 1
-    recipe = settle(job.recipe, task, load, device=device, tell=tell, copies=copies)
+    recipe = settle(
+        job.recipe, task, load, device=device, tell=tell, sharers=sharers, copies=copies
+    )
     return job.model_copy(update={"recipe": recipe})
 
 

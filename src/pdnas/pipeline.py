@@ -24,7 +24,18 @@ from pdnas.contest import (
     problem_of,
 )
 from pdnas.errors import DivergedError, RunError, SearchError, shown
-from pdnas.job import Cell, Job, Mark, Plan, Progress, Tuner, Watcher, make_job, settle_job
+from pdnas.job import (
+    Cell,
+    Job,
+    Mark,
+    Plan,
+    Progress,
+    Searcher,
+    Tuner,
+    Watcher,
+    make_job,
+    settle_job,
+)
 from pdnas.models import Design, GraphNetwork
 from pdnas.models.baselines import BASELINES
 from pdnas.race import KEEP_UP, RUNG
@@ -87,6 +98,7 @@ def search(
     run: RunDirectory | None = None,
     watcher: Watcher | None = None,
     tuner: Tuner | None = None,
+    searcher: Searcher | None = None,
     started: float | None = None,
     **settings: Any,
 ) -> Result:
@@ -103,6 +115,7 @@ def search(
             ranks the first alone has one.
         watcher: Told of what happens.
         tuner: Tunes the recipe where the job asks for it, see :mod:`pdnas.tuning`.
+        searcher: Searches the grid in other processes; none: this one does, cell after cell.
         started: When the budget began to run, by ``time.monotonic``; by default now.
         settings: Fields of :class:`Job`: ``blocks=(2, 3), hidden=(32,), seeds=5`` and so on.
     """
@@ -118,6 +131,7 @@ def search(
         run=run,
         watcher=watcher or Watcher(),
         tuner=tuner,
+        searcher=searcher,
         started=time.monotonic() if started is None else started,
     ).run()
 
@@ -132,6 +146,7 @@ class Pipeline:
         watcher: Told of what happens.
         tuner: Tunes the recipe, where the job asks for it.
         started: When the budget began to run, by ``time.monotonic``.
+        searcher: Searches the grid in other processes; none: this one does, cell after cell.
     """
 
     def __init__(
@@ -143,6 +158,7 @@ class Pipeline:
         watcher: Watcher,
         started: float,
         tuner: Tuner | None = None,
+        searcher: Searcher | None = None,
     ) -> None:
         if job.tune and tuner is None:
             raise SearchError(
@@ -154,8 +170,13 @@ class Pipeline:
                 f"The job asks for {job.tune} trials of a tuning, which several processes cannot "
                 "share; leave --tune out, and tune what was found with pdnas tune --workers."
             )
+        if searcher is not None and world() > 1:
+            raise SearchError(
+                "Several processes share this search already; leave out --workers and --executor, "
+                "or start it without torchrun."
+            )
         self.task, self.watcher = task, watcher
-        self._tuner = tuner
+        self._tuner, self._searcher = tuner, searcher
         self._run = run
         self.job = job = self._settled(job)
         self._problems = grid(job, task, watcher)
@@ -214,8 +235,7 @@ class Pipeline:
 
     def choose(self) -> Trial:
         """Search every cell of the grid and train the candidates: the chosen one."""
-        for number in range(len(self.progress.cells), len(self._problems)):
-            self._search(number)
+        self.search_cells()
         self._try_candidates()
         if self.progress.weights is None:
             raise SearchError(
@@ -223,6 +243,33 @@ class Pipeline:
                 f"{self.job.recipe.lr:g}."
             )
         return self.chosen
+
+    def search_cells(self) -> tuple[Cell, ...]:
+        """Search what is left of the grid: all cells."""
+        done = len(self.progress.cells)
+        if self._searcher is None:
+            for number in range(done, len(self._problems)):
+                self._search(number)
+        elif done < len(self._problems):
+            if self._run is not None:
+                self._run.cut_history(self.progress.history_bytes)
+            jobs = [self._job_of(problem) for problem in self._problems]
+            found = self._searcher(jobs, self.task, self.progress.plan, on_cell=self.watcher.found)
+            for cell, lines in found[done:]:
+                self._record(lines, cells=(*self.progress.cells, cell))
+        return self.progress.cells
+
+    def _job_of(self, problem: Problem) -> Job:
+        """The search of one cell, without what is decided over all of them."""
+        update = {
+            "blocks": (problem.num_blocks,),
+            "hidden": (problem.hidden,),
+            "incumbents": (),
+            "tune": 0,
+            "budget_seconds": None,
+            "budget_trials": None,
+        }
+        return self.job.model_copy(update=update)
 
     def _begin(self) -> Progress:
         """What is recorded in the run, or a new plan."""
@@ -232,12 +279,7 @@ class Pipeline:
             self._started = time.monotonic() - progress.seconds
             return progress
         plan = self._plan()
-        progress = Progress(
-            data=self.task.source.sha256,
-            split=self.task.split.sha256,
-            plan=plan,
-            job_recipe=self.job.recipe,
-        )
+        progress = new_progress(self.job, self.task, plan)
         if self._run is not None:
             self._run.cut_history(0)
             self._run.write_json(PIPELINE, progress)
@@ -899,6 +941,13 @@ class Pipeline:
             self._run.write_predictions(predict_task(result, self.task))
             self._run.write_json(RESULT, result)
         return result
+
+
+def new_progress(job: Job, task: GraphTask, plan: Plan) -> Progress:
+    """That of a job of which nothing is done yet."""
+    return Progress(
+        data=task.source.sha256, split=task.split.sha256, plan=plan, job_recipe=job.recipe
+    )
 
 
 def grid(job: Job, task: GraphTask, watcher: Watcher) -> list[Problem]:
