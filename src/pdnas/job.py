@@ -272,6 +272,22 @@ class Tuner(Protocol):
         """
 
 
+class Searcher(Protocol):
+    """Whoever searches the cells of a grid side by side, in other processes."""
+
+    def __call__(
+        self, jobs: Sequence[Job], task: GraphTask, plan: Plan, *, on_cell: Callable[[Cell], None]
+    ) -> list[tuple[Cell, list[dict[str, Any]]]]:
+        """The cells, in the order of the grid, each with the lines of its history.
+
+        Args:
+            jobs: The search of each cell.
+            task: On what.
+            plan: What the whole search was planned to do.
+            on_cell: Told of each as soon as it is there, in any order.
+        """
+
+
 def load_of_job(job: Job, task: GraphTask, device: torch.device) -> Load:
     """What a step of its largest search keeps, and so of any training of what it may find."""
     return load_of_search(
@@ -286,7 +302,12 @@ def load_of_job(job: Job, task: GraphTask, device: torch.device) -> Load:
 
 
 def settle_job(
-    job: Job, task: GraphTask, *, device: torch.device, tell: Callable[[str], None]
+    job: Job,
+    task: GraphTask,
+    *,
+    device: torch.device,
+    tell: Callable[[str], None],
+    sharers: int = 1,
 ) -> Job:
     """A job that says what a step sees of the graph, see :func:`pdnas.training.memory.settle`.
 
@@ -295,10 +316,13 @@ def settle_job(
         task: On what.
         device: Where it will be done.
         tell: Told what was chosen, where it is not the whole graph.
+        sharers: How many searches share the memory.
     """
     load = load_of_job(job, task, device)
     copies = TUNED_COPIES if job.tune else 1
-    recipe = settle(job.recipe, task, load, device=device, tell=tell, copies=copies)
+    recipe = settle(
+        job.recipe, task, load, device=device, tell=tell, sharers=sharers, copies=copies
+    )
     return job.model_copy(update={"recipe": recipe})
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from pdnas.job import Plan
+from pdnas.job import Cell, Plan
 from pdnas.runs import Result, Trial
 from pdnas.search import Problem, Search, SearchEpoch
 from pdnas.training.fit import Epoch
@@ -23,6 +23,9 @@ class Watcher:
 
     def rating(self, search: Search) -> None:
         """A search of the grid is over and looks at its candidates."""
+
+    def found(self, cell: Cell) -> None:
+        """A search of the grid, which another process did, is over."""
 
     def trained(self, what: str, epoch: Epoch) -> None:
         """A training has done an epoch."""
@@ -65,6 +68,10 @@ class Watchers(Watcher):
     def rating(self, search: Search) -> None:
         for member in self._members:
             member.rating(search)
+
+    def found(self, cell: Cell) -> None:
+        for member in self._members:
+            member.found(cell)
 
     def trained(self, what: str, epoch: Epoch) -> None:
         for member in self._members:

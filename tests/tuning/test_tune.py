@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.storages import InMemoryStorage
 
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError, PdnasError
@@ -28,9 +29,9 @@ from pdnas.tuning import tune as public
 from pdnas.tuning import work
 from pdnas.tuning.executor import Executor
 from pdnas.tuning.ranges import RANGES
-from pdnas.tuning.storage import JournalFile
+from pdnas.tuning.storage import JournalFile, Memory
 from pdnas.tuning.study import GridStudy, RecipeStudy, Study
-from pdnas.tuning.tune import Tuning, TuningWatcher
+from pdnas.tuning.tune import Tuning, TuningWatcher, _drive
 from pdnas.tuning.work import TrainingWork
 
 BASE = Recipe(epochs=4, patience=4)
@@ -335,6 +336,46 @@ def test_a_shape_that_fails_leaves_the_choice_to_the_others(
     assert rows[1].reason.startswith("No network of the space")
     assert result.hidden == 1
     assert result.parameters <= 60
+
+
+def test_what_another_driver_ends_meanwhile_may_leave_more_to_do(
+    architecture: Architecture, here: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last recipe of the first round is done just after this driver was told to wait for it."""
+    kept = InMemoryStorage()
+
+    def driver(name: str) -> RecipeStudy:
+        storage = Memory()
+        storage.driver = name
+        monkeypatch.setattr(storage, "open", lambda: kept)
+        monkeypatch.setattr(storage, "others", lambda: frozenset({"one", "other"} - {name}))
+        return RecipeStudy(architecture, BASE, fields=("lr",), trials=1, seeds=1, storage=storage)
+
+    one, other = driver("one"), driver("other")
+    first = other.ask()
+    assert first is not None
+    tried: list[int] = []
+
+    def supply() -> tuple[int, TrainingWork] | None:
+        asked = one.ask()
+        if asked is None:
+            if not tried:
+                other.done(first.number, 0.5)
+            return None
+        tried.append(asked.number)
+        return asked.number, TrainingWork(
+            task="task", architecture=architecture, hidden=4, recipe=BASE, seeds=asked.seeds
+        )
+
+    _drive(
+        one,
+        here,
+        supply,
+        reported=lambda _: False,
+        finished=lambda event: one.done(event.number, 0.6),
+    )
+    assert tried == [1], "the second round"
+    assert [row.state for row in one.rows()] == ["done", "done"]
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,18 @@ from typing import Any
 import torch
 
 from pdnas.errors import SearchError
-from pdnas.job import Job, Progress, Tuner, make_job, settle_job
+from pdnas.job import Cell, Job, Progress, Searcher, Tuner, make_job, settle_job
 from pdnas.pipeline.budget import TUNE_SHARE, Budget
 from pdnas.pipeline.contest import best_of
 from pdnas.pipeline.finals import Finals, controls
 from pdnas.pipeline.ledger import Ledger
 from pdnas.pipeline.outcome import Outcome, Stopped
-from pdnas.pipeline.plan import make_plan
+from pdnas.pipeline.plan import make_plan, new_progress
 from pdnas.pipeline.problems import check_incumbents, grid
 from pdnas.pipeline.searches import Searches
 from pdnas.pipeline.trials import Trials
 from pdnas.runs import RECIPE, Result, RunDirectory, Trial
+from pdnas.search import Problem
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.device import find_device
@@ -33,6 +34,7 @@ def search(
     run: RunDirectory | None = None,
     watcher: Watcher | None = None,
     tuner: Tuner | None = None,
+    searcher: Searcher | None = None,
     started: float | None = None,
     **settings: Any,
 ) -> Result:
@@ -49,6 +51,7 @@ def search(
             ranks the first alone has one.
         watcher: Told of what happens.
         tuner: Tunes the recipe where the job asks for it, see :mod:`pdnas.tuning`.
+        searcher: Searches the grid in other processes; none: this one does, cell after cell.
         started: When the budget began to run, by ``time.monotonic``; by default now.
         settings: Fields of :class:`Job`: ``blocks=(2, 3), hidden=(32,), seeds=5`` and so on.
     """
@@ -64,6 +67,7 @@ def search(
         run=run,
         watcher=watcher or Watcher(),
         tuner=tuner,
+        searcher=searcher,
         started=time.monotonic() if started is None else started,
     ).run()
 
@@ -78,6 +82,7 @@ class Pipeline:
         watcher: Told of what happens.
         tuner: Tunes the recipe, where the job asks for it.
         started: When the budget began to run, by ``time.monotonic``.
+        searcher: Searches the grid in other processes; none: this one does, cell after cell.
     """
 
     def __init__(
@@ -89,6 +94,7 @@ class Pipeline:
         watcher: Watcher,
         started: float,
         tuner: Tuner | None = None,
+        searcher: Searcher | None = None,
     ) -> None:
         if job.tune and tuner is None:
             raise SearchError(
@@ -100,8 +106,13 @@ class Pipeline:
                 f"The job asks for {job.tune} trials of a tuning, which several processes cannot "
                 "share; leave --tune out, and tune what was found with pdnas tune --workers."
             )
+        if searcher is not None and world() > 1:
+            raise SearchError(
+                "Several processes share this search already; leave out --workers and --executor, "
+                "or start it without torchrun."
+            )
         self.task, self.watcher = task, watcher
-        self._tuner = tuner
+        self._tuner, self._searcher = tuner, searcher
         self._ledger = Ledger(run, started, watcher.noted)
         self.job = job = self._settled(job)
         self._problems = grid(job, task, watcher)
@@ -153,8 +164,7 @@ class Pipeline:
 
     def choose(self) -> Trial:
         """Search every cell of the grid and train the candidates: the chosen one."""
-        for number in range(len(self.progress.cells), len(self._problems)):
-            self._searches.search(number)
+        self.search_cells()
         Trials(
             self.job,
             self.task,
@@ -170,19 +180,39 @@ class Pipeline:
             )
         return self.chosen
 
+    def search_cells(self) -> tuple[Cell, ...]:
+        """Search what is left of the grid: all cells."""
+        done = len(self.progress.cells)
+        if self._searcher is None:
+            for number in range(done, len(self._problems)):
+                self._searches.search(number)
+        elif done < len(self._problems):
+            if self._ledger.run is not None:
+                self._ledger.run.cut_history(self.progress.history_bytes)
+            jobs = [self._job_of(problem) for problem in self._problems]
+            found = self._searcher(jobs, self.task, self.progress.plan, on_cell=self.watcher.found)
+            for cell, lines in found[done:]:
+                self._ledger.record(lines, cells=(*self.progress.cells, cell))
+        return self.progress.cells
+
+    def _job_of(self, problem: Problem) -> Job:
+        """The search of one cell, without what is decided over all of them."""
+        update = {
+            "blocks": (problem.num_blocks,),
+            "hidden": (problem.hidden,),
+            "incumbents": (),
+            "tune": 0,
+            "budget_seconds": None,
+            "budget_trials": None,
+        }
+        return self.job.model_copy(update=update)
+
     def _begin(self) -> None:
         """Go on where the run ended, or make a plan."""
         if self._ledger.resume(self.task, len(self._problems)):
             return
         plan = make_plan(self.job, self._problems, self._tuner, self._ledger.elapsed)
-        self._ledger.begin(
-            Progress(
-                data=self.task.source.sha256,
-                split=self.task.split.sha256,
-                plan=plan,
-                job_recipe=self.job.recipe,
-            )
-        )
+        self._ledger.begin(new_progress(self.job, self.task, plan))
         self.watcher.planned(plan, self._problems)
 
     @property
