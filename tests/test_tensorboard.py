@@ -20,6 +20,7 @@ from pdnas.tensorboard import FOLDER, TensorBoard, check_tensorboard, plain
 from pdnas.training import Recipe
 
 JOB = make_job(
+    space="paper",
     strategy=PRESETS["default"].changed(epochs=6, pool=6, adapted=1, adapt_epochs=1),
     recipe=Recipe(epochs=2),
     hidden=4,
