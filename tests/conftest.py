@@ -1,5 +1,6 @@
 """Small graphs, random numbers and a place to do work, for the tests of every part."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -25,6 +26,9 @@ from pdnas.tasks.source import source_from_graphs
 from pdnas.tasks.task import GraphTask
 from pdnas.tuning.executor import Done, Event, Executor, Failed, Reported
 from pdnas.tuning.work import Work, reason_of
+
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
 
 settings.register_profile("pdnas", deadline=None)  # torch's first call of each kernel is slow
 settings.load_profile("pdnas")
@@ -257,6 +261,46 @@ def server() -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+"""What clusters of tests are told: they tell nobody, and leave nothing in the home directory."""
+
+NODE: dict[str, Any] = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
+"""What each of their nodes has beside its CPUs."""
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator["Cluster"]:
+    """A Ray cluster of one node with two CPUs, which tests may add others to."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in RAY.items():
+            patch.setenv(name, value)
+        from ray.cluster_utils import Cluster
+
+        config = {"enable_metrics_collection": False}
+        cluster = Cluster()
+        add_node(cluster, num_cpus=2, _system_config=config)
+        yield cluster
+        cluster.shutdown()
+
+
+def add_node(cluster: "Cluster", **about: Any) -> Any:
+    """A node more; Ray gives one half a minute to start, which busy machines do not always make."""
+    for _ in range(3):
+        with contextlib.suppress(Exception):
+            return cluster.add_node(**NODE, **about)
+    return cluster.add_node(**NODE, **about)
+
+
+@pytest.fixture(scope="session")
+def connected(cluster: "Cluster") -> Iterator[None]:
+    """This process belongs to the cluster: whoever works for one test works for the next, too."""
+    import ray
+
+    ray.init(cluster.address, log_to_driver=False, configure_logging=False)
+    yield
+    ray.shutdown()
 
 
 class Here(Executor):

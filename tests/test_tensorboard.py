@@ -20,6 +20,7 @@ from pdnas.tensorboard import FOLDER, TensorBoard, check_tensorboard, plain
 from pdnas.training import Recipe
 
 JOB = make_job(
+    space="paper",
     strategy=PRESETS["default"].changed(epochs=6, pool=6, adapted=1, adapt_epochs=1),
     recipe=Recipe(epochs=2),
     hidden=4,
@@ -32,7 +33,7 @@ JOB = make_job(
 
 @pytest.fixture(autouse=True)
 def _measured_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
 
 
 def watched(task: GraphTask, folder: Path, job: Job = JOB) -> tuple[Any, list[dict[str, Any]]]:

@@ -10,10 +10,11 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from pdnas.job import Job, Plan, Watcher
+from pdnas.job import Cell, Job, Plan
 from pdnas.notebook import in_notebook, noted
 from pdnas.search import Problem, Search, SearchEpoch
 from pdnas.training.fit import Epoch
+from pdnas.watcher import Watcher
 
 REFRESH = 0.25
 """Seconds between two pictures."""
@@ -99,6 +100,12 @@ class SearchProgress(Watcher):
             self._bar.update(self._task, description=what, figures="", total=None)
         else:
             self._say(what)
+
+    def found(self, cell: Cell) -> None:
+        self._say(
+            f"searched, {cell.num_blocks} blocks, hidden {cell.hidden}: {cell.epochs} epochs, "
+            f"{cell.seconds + cell.refine_seconds:.0f} s"
+        )
 
     def trained(self, what: str, epoch: Epoch) -> None:
         total = self._job.recipe.epochs

@@ -245,6 +245,7 @@ class SearchSettings(RunSettings):
 
     command: Literal["search"] = "search"
     job: Job
+    workers: WorkerFlags = WorkerFlags()
 
 
 class TrainSettings(RunSettings):

@@ -13,25 +13,27 @@ from typing import Any
 
 import pytest
 import torch
-from tests.cli.conftest import PROMISED
+from tests.cli.conftest import PROMISED, WORKER_FLAGS, every_worker_flag
+from tests.conftest import Here
 
 import pdnas as package
-from pdnas import pipeline
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.cli import STARTED
 from pdnas.errors import SearchError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES, block_designs
+from pdnas.pipeline import plan
 from pdnas.progress import SearchProgress
 from pdnas.runs import LOCK, load_run
 from pdnas.search import STRATEGIES
 from pdnas.search.pdnas import PRESETS
 from pdnas.search.rated import SHARED_EPOCHS
-from pdnas.settings import SearchSettings
+from pdnas.settings import SearchSettings, WorkerFlags
 from pdnas.space import SPACES, SearchSpace
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
 from pdnas.training import RECIPES, Recipe, memory, train
+from pdnas.tuning.cells import CellWork
 from pdnas.tuning.ranges import RANGES
 
 Program = Callable[..., CompletedProcess[str]]
@@ -98,6 +100,7 @@ RIVAL_FLAGS = {
 """A value for each, and a strategy that has it."""
 
 OTHER_FLAGS = {
+    *WORKER_FLAGS,
     "--tensorboard",
     "--space",
     "--strategy",
@@ -133,12 +136,12 @@ OTHER_FLAGS = {
 """Each of them has a test below."""
 
 
-TIMED = pipeline.TIMED
+TIMED = plan.TIMED
 
 
 @pytest.fixture(autouse=True)
 def _measured_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
 
 
 @pytest.fixture
@@ -434,7 +437,7 @@ def test_epochs_are_those_of_the_search_and_of_the_trainings(search: Run) -> Non
 
 
 def test_one_epoch_is_enough(search: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", TIMED)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", TIMED)
     assert search("--epochs", "1")["search"]["epochs"] == 1
 
 
@@ -666,6 +669,63 @@ def test_every_strategy_finds_a_network(
     assert done.returncode == 0
     result = json.loads(done.stdout)
     assert (result["strategy"], result["search"]["epochs"]) == (name, 6)
+
+
+GRID = ["--blocks", "1", "2"]
+
+
+@every_worker_flag
+def test_flags_say_who_searches_the_grid(
+    asked: Callable[..., Asked], words: list[str], workers: WorkerFlags
+) -> None:
+    settings = asked(*GRID, *words).settings
+    assert settings.workers == workers
+    assert SearchSettings.model_validate_json(settings.model_dump_json()) == settings
+
+
+def test_a_grid_that_others_search_comes_to_the_same(
+    search: Run, pdnas: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, and where it was stopped and goes on."""
+    monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
+    expected, found = search(*GRID), search(*GRID, "--workers", "2")
+    names = ("architecture", "hidden", "val", "test")
+    assert [found[name] for name in names] == [expected[name] for name in names]
+    assert len(found["history"]) == len(expected["history"])
+    do = CellWork.do
+
+    def stop(self: CellWork, *arguments: Any) -> dict[str, Any]:
+        if self.job.blocks == (2,):
+            raise KeyboardInterrupt
+        return do(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CellWork, "do", stop)
+        done = pdnas("search", "citeseer", *SMALL, *GRID, "--workers", "2", "--run-dir", "run")
+    assert done.returncode == 130
+    assert done.stderr.endswith("pdnas: stopped; go on with: pdnas resume run.\n")
+    done = pdnas("resume", "run")
+    assert done.returncode == 0
+    assert re.findall(r"^searched, (\d) blocks, hidden 4: 6 epochs", done.stderr, re.M) == [
+        "1",
+        "2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--workers", "2"], "--workers, --executor and the like say who does the searches of a "),
+        (["--executor", "ray", *GRID, "--budget-seconds", "60"], "--budget-seconds is for searche"),
+        (["--workers", "2", *GRID, "--tensorboard"], "--tensorboard is for searches of this proc"),
+        (["--workers", "0", *GRID], "The number of workers is 0; give 1 to"),
+        (["--gpus-per-trial", "1", *GRID], "--gpus-per-trial is for trials on Ray; leave it out"),
+    ],
+)
+def test_other_processes_are_refused_for_what_they_cannot_do(
+    refused: Callable[..., str], flags: list[str], said: str
+) -> None:
+    assert refused(*flags).startswith(said)
 
 
 def test_a_flag_that_the_strategy_has_not_is_refused(refused: Callable[..., str]) -> None:

@@ -1,15 +1,14 @@
 """A network to tune, places to do work, and work that goes well or ill."""
 
-import contextlib
 import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -23,17 +22,8 @@ from pdnas.tuning.executor import Executor
 from pdnas.tuning.local import LocalExecutor
 from pdnas.tuning.work import Report, Work
 
-if TYPE_CHECKING:
-    from ray.cluster_utils import Cluster
-
 Open = Callable[..., Executor]
 """Opens an executor, given its timeout and how many pieces at a time."""
-
-RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
-"""What clusters of tests are told: they tell nobody, and leave nothing in the home directory."""
-
-NODE: dict[str, Any] = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
-"""What each of their nodes has beside its CPUs."""
 
 
 class Deed(Work):
@@ -45,7 +35,8 @@ class Deed(Work):
     """
 
     deed: Literal[
-        "end", "throw", "refuse", "ask", "die", "die once", "hang", "gobble", "labor", "hold"
+        *("end", "throw", "refuse", "ask", "die", "die once", "hang"),
+        *("gobble", "devour", "labor", "hold"),
     ]
     diary: Path
 
@@ -58,6 +49,10 @@ class Deed(Work):
             raise PdnasError("It rains.")
         if self.deed == "gobble":
             torch.empty(2**60)
+        if self.deed == "devour":
+            eaten = [torch.ones(2**26) for _ in range(16)]  # 4 GiB
+            time.sleep(1000)
+            del eaten
         if self.deed == "hang":
             time.sleep(1000)
         if self.deed == "labor":
@@ -137,39 +132,6 @@ def open_local(
         return LocalExecutor({"task": tiny_task}, device="cpu", **{"workers": 2, **settings})
 
     return open_
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator["Cluster"]:
-    """A Ray cluster of one node with two CPUs, which tests may add others to."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in RAY.items():
-            patch.setenv(name, value)
-        from ray.cluster_utils import Cluster
-
-        config = {"enable_metrics_collection": False}
-        cluster = Cluster()
-        add_node(cluster, num_cpus=2, _system_config=config)
-        yield cluster
-        cluster.shutdown()
-
-
-def add_node(cluster: "Cluster", **about: Any) -> Any:
-    """A node more; Ray gives one half a minute to start, which busy machines do not always make."""
-    for _ in range(3):
-        with contextlib.suppress(Exception):
-            return cluster.add_node(**NODE, **about)
-    return cluster.add_node(**NODE, **about)
-
-
-@pytest.fixture(scope="session")
-def connected(cluster: "Cluster") -> Iterator[None]:
-    """This process belongs to the cluster: whoever works for one test works for the next, too."""
-    import ray
-
-    ray.init(cluster.address, log_to_driver=False, configure_logging=False)
-    yield
-    ray.shutdown()
 
 
 @pytest.fixture

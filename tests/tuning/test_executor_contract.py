@@ -126,6 +126,27 @@ def test_what_takes_too_long_is_ended_and_its_process_with_it(
     assert work.times == 1
 
 
+def test_nothing_is_heard_of_what_was_ended(open_executor: Open, deed: Callable[..., Deed]) -> None:
+    """Not even what it said before that, together with others."""
+    deeds = [deed("ask"), deed("ask", 1)]
+    with open_executor() as executor:
+        for number, work in enumerate(deeds):
+            executor.start(number, work)
+        for work in deeds:
+            work.wait()
+        time.sleep(1)  # until both have said that they began and how they do
+        first = executor.wait()
+        assert first is not None
+        executor.end(1 - first.number)
+        heard = [first]
+        while not isinstance(event := executor.wait(), Done):
+            assert event is not None
+            heard.append(event)
+            if isinstance(event, Reported):
+                executor.answer(event.number, False)
+    assert {event.number for event in heard} == {first.number}
+
+
 def test_time_counts_from_when_work_begins(open_executor: Open, deed: Callable[..., Deed]) -> None:
     """One at a time, three pieces together take longer than the limit of each."""
     with open_executor(timeout=5.0, workers=1) as executor:

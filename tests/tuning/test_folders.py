@@ -104,3 +104,16 @@ def test_a_place_that_cannot_be_written_to_is_one_sentence(tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match=r"file' cannot be written \((File exists|Not a directory)"):
         Folders().offer(tmp_path / "file" / "one")
+
+
+def test_a_token_that_could_not_be_written_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, text: str, encoding: str) -> None:
+        self.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(RunError, match=r"cells' cannot be written \(No space left on device\)"):
+        Folders().offer(tmp_path / "cells" / "one")
+    assert list((tmp_path / "cells").iterdir()) == []

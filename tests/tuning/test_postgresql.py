@@ -106,6 +106,7 @@ def test_two_drivers_see_one_study_and_draw_nothing_twice(join: Join) -> None:
         both[place % 2].done(last.number, place)
     assert both[0].rows() == both[1].rows()
     assert both[0].best == both[1].best
+    assert both[0].ask() is None
     assert not both[0].is_under_way
 
 

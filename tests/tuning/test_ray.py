@@ -1,5 +1,7 @@
 """Studies on Ray clusters where processes, nodes and drivers die: nothing is lost or done twice."""
 
+import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -7,17 +9,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
-from tests.tuning.conftest import RAY, Deed, Open, add_node, wait_until_over
+from tests.conftest import RAY, Server, add_node
+from tests.tuning.conftest import Deed, Open, wait_until_over
 
 from pdnas.architecture import Architecture
-from pdnas.errors import ExecutorError
+from pdnas.errors import ExecutorError, RunError
 from pdnas.job import Job
 from pdnas.runs import SETTINGS
 from pdnas.search.pdnas import PRESETS
@@ -26,7 +30,7 @@ from pdnas.training import Recipe
 from pdnas.tuning import ray as on_ray
 from pdnas.tuning.executor import TRIES, Done, Executor, Failed
 from pdnas.tuning.ray import LOCAL, RayExecutor, Share
-from pdnas.tuning.storage import JournalFile
+from pdnas.tuning.storage import JournalFile, Storage
 from pdnas.tuning.study import GridStudy, Row
 from pdnas.tuning.work import SearchWork, TrainingWork
 
@@ -53,9 +57,10 @@ if __name__ == "__main__":
 """A study in a process of its own."""
 
 
-def study(executor: Executor, deeds: list[Deed], journal: Path) -> list[Row]:
+def study(executor: Executor, deeds: list[Deed], kept: Path | Storage) -> list[Row]:
     """The trials of a study that has a cell for each deed, and goes on where it stopped."""
-    study = GridStudy([{"deed": number} for number in range(len(deeds))], JournalFile(journal))
+    storage = JournalFile(kept) if isinstance(kept, Path) else kept
+    study = GridStudy([{"deed": number} for number in range(len(deeds))], storage)
 
     def supply() -> tuple[int, Deed] | None:
         asked = study.ask()
@@ -191,6 +196,144 @@ def test_a_driver_that_is_killed_takes_its_trials_with_it_and_is_started_again(
     assert complaint == "", "Ray says nothing of its own"
     assert [work.times for work in works] == [1, 1, 2, 2, 1]
     wait_until_over([pid for work in works for pid in work.pids])
+
+
+@pytest.mark.ray
+def test_a_database_that_is_away_for_half_a_minute_loses_no_trial(
+    open_ray: Open, deed: Callable[..., Deed], server: Server, tmp_path: Path
+) -> None:
+    """Trials end while nobody can write that down; they wait, and are not done again."""
+    from pdnas.tuning.postgresql import Database
+
+    told: list[str] = []
+    deeds = [deed("end"), *(deed("hold", number) for number in range(1, 4)), deed("end", 4)]
+
+    def go_away() -> None:
+        deeds[1].wait()
+        server.stop()
+        (tmp_path / "go").touch()
+        time.sleep(30)
+        server.start()
+
+    away = threading.Thread(target=go_away)
+    away.start()
+    with Database(server.url(), "away", str(uuid4())) as database, open_ray() as executor:
+        database.tell = told.append
+        database.join("{}")
+        rows = study(executor, deeds, database)
+        away.join()
+    assert [row.state for row in rows] == ["done"] * 5
+    assert [work.times for work in deeds] == [1] * 5
+    assert len(told) == 2
+    assert " is back after " in told[1]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a megabyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place)]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.ray
+def test_a_disk_that_fills_loses_no_trial_that_is_finished(
+    open_ray: Open, deed: Callable[..., Deed], disk: Path, tmp_path: Path
+) -> None:
+    """What could not be written down is done again when there is room, and nothing else."""
+    journal, filler = disk / "study.journal", disk / "filler"
+    deeds = [deed("end"), deed("hold", 1), deed("end", 2)]
+
+    def fill() -> None:
+        deeds[1].wait()
+        deeds[2].wait()
+        while journal.read_text().count('"state":1') < 2:  # both that end are written down
+            time.sleep(0.02)
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(64))
+        (tmp_path / "go").touch()
+
+    filling = threading.Thread(target=fill)
+    filling.start()
+    with open_ray() as executor, pytest.raises(OSError, match="No space left on device"):
+        study(executor, deeds, journal)
+    filling.join()
+    with open_ray() as executor, pytest.raises(RunError, match="No space left on device"):
+        executor.start(0, search(disk / "cells" / "one"))
+    filler.unlink()
+    with open_ray() as executor:
+        rows = study(executor, deeds, journal)
+        executor.start(9, search(disk / "cells" / "one"))
+        assert isinstance(ended(executor), Done)
+    assert [row.state for row in rows] == ["done"] * 3
+    assert [work.times for work in deeds] == [1, 2, 1]
+    assert whole(disk / "cells" / "one")
+
+
+@pytest.mark.ray
+def test_a_trial_that_takes_all_memory_is_ended_and_failed_with_its_reason(
+    tmp_path: Path,
+) -> None:
+    """By the memory monitor of a node that allows two gigabytes more than are used now."""
+    from ray._common.utils import get_system_memory
+    from ray._private.utils import get_used_memory
+    from ray.cluster_utils import Cluster
+
+    share = (get_used_memory() + 2 * 2**30) / get_system_memory()
+    config = {
+        "enable_metrics_collection": False,
+        "memory_usage_threshold": share,
+        "memory_monitor_refresh_ms": 100,
+    }
+    cluster, folder = Cluster(), tmp_path / "run"
+    try:
+        add_node(cluster, num_cpus=2, _system_config=config)
+        driver = begin(cluster.address, folder, "devour", "end", "end")
+        said, complaint = driver.communicate(timeout=240)
+    finally:
+        cluster.shutdown()
+    assert said.split() == ["failed", "done", "done"], complaint
+    rows = GridStudy([{"deed": n} for n in range(3)], JournalFile(folder / "study.journal")).rows()
+    reason = next(row.reason for row in rows if row.state == "failed")
+    assert reason == (
+        "Its node ran out of memory, and Ray ended its process. It was begun 2 times."
+    )
+    pids = [int(line) for path in folder.glob("*.diary") for line in path.read_text().split()]
+    wait_until_over(pids)
+
+
+@pytest.mark.ray
+def test_a_thousand_trials_cost_what_the_first_ones_do(
+    open_ray: Open, deed: Callable[..., Deed], tmp_path: Path
+) -> None:
+    """In memory and in time of the driver."""
+    work, count, span = deed("ask"), 1000, 100
+    clock: list[float] = []
+    memory: list[int] = []
+
+    def supply() -> tuple[int, Deed] | None:
+        number = next(numbers)
+        return (number, work) if number < count else None
+
+    def finished(event: Done | Failed) -> None:
+        assert isinstance(event, Done), event.reason
+        clock.append(time.monotonic())
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        memory.append(pages * os.sysconf("SC_PAGE_SIZE"))
+
+    numbers = itertools.count()
+    with open_ray() as executor:
+        executor.drive(supply, reported=lambda _: False, finished=finished)
+    assert len(clock) == work.times == count
+    first, last = clock[span] - clock[0], clock[-1] - clock[-1 - span]
+    assert last < 3 * first
+    assert memory[-1] - memory[span] < 30 * 2**20
 
 
 @pytest.mark.ray

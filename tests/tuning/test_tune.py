@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.storages import InMemoryStorage
 
-from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError, PdnasError
 from pdnas.job import Job
@@ -29,9 +29,9 @@ from pdnas.tuning import tune as public
 from pdnas.tuning import work
 from pdnas.tuning.executor import Executor
 from pdnas.tuning.ranges import RANGES
-from pdnas.tuning.storage import JournalFile
+from pdnas.tuning.storage import JournalFile, Memory
 from pdnas.tuning.study import GridStudy, RecipeStudy, Study
-from pdnas.tuning.tune import Tuning, TuningWatcher
+from pdnas.tuning.tune import Tuning, TuningWatcher, _drive
 from pdnas.tuning.work import TrainingWork
 
 BASE = Recipe(epochs=4, patience=4)
@@ -52,7 +52,7 @@ Tune = Callable[..., Result]
 
 @pytest.fixture(autouse=True)
 def _measured_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
 
 
 @pytest.fixture
@@ -211,7 +211,8 @@ def test_trials_never_read_the_test_part(
         return 0.5
 
     monkeypatch.setattr(work, "read_test", no_look)
-    monkeypatch.setattr(pipeline, "read_test", no_look)
+    for place in ("finals", "outcome"):
+        monkeypatch.setattr(f"pdnas.pipeline.{place}.read_test", no_look)
     monkeypatch.setattr(seeds, "read_test", look)
     result = tune(Tuning(search=JOB, trials=2, trial_seeds=1), tmp_path / "run")
     assert reads == [True, True]
@@ -335,6 +336,46 @@ def test_a_shape_that_fails_leaves_the_choice_to_the_others(
     assert rows[1].reason.startswith("No network of the space")
     assert result.hidden == 1
     assert result.parameters <= 60
+
+
+def test_what_another_driver_ends_meanwhile_may_leave_more_to_do(
+    architecture: Architecture, here: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last recipe of the first round is done just after this driver was told to wait for it."""
+    kept = InMemoryStorage()
+
+    def driver(name: str) -> RecipeStudy:
+        storage = Memory()
+        storage.driver = name
+        monkeypatch.setattr(storage, "open", lambda: kept)
+        monkeypatch.setattr(storage, "others", lambda: frozenset({"one", "other"} - {name}))
+        return RecipeStudy(architecture, BASE, fields=("lr",), trials=1, seeds=1, storage=storage)
+
+    one, other = driver("one"), driver("other")
+    first = other.ask()
+    assert first is not None
+    tried: list[int] = []
+
+    def supply() -> tuple[int, TrainingWork] | None:
+        asked = one.ask()
+        if asked is None:
+            if not tried:
+                other.done(first.number, 0.5)
+            return None
+        tried.append(asked.number)
+        return asked.number, TrainingWork(
+            task="task", architecture=architecture, hidden=4, recipe=BASE, seeds=asked.seeds
+        )
+
+    _drive(
+        one,
+        here,
+        supply,
+        reported=lambda _: False,
+        finished=lambda event: one.done(event.number, 0.6),
+    )
+    assert tried == [1], "the second round"
+    assert [row.state for row in one.rows()] == ["done", "done"]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pdnas.cli.flags import (
     DeviceFlags,
     OutputFlags,
     TaskFlags,
+    WorkerFlags,
     by_default,
     changes_of,
     enough_memory,
@@ -25,7 +26,7 @@ from pdnas.cli.flags import (
     where,
 )
 from pdnas.errors import PdnasError, SearchError
-from pdnas.job import Job, Tuner, Watcher, Watchers, settle_job
+from pdnas.job import Job, Searcher, Tuner, settle_job
 from pdnas.models.baselines import BASELINES
 from pdnas.named import find_architecture, find_strategy
 from pdnas.page import left_page
@@ -47,6 +48,7 @@ from pdnas.tensorboard import TensorBoard, check_tensorboard
 from pdnas.training import RECIPES, Recipe, find_recipe
 from pdnas.training.batching import check_shared
 from pdnas.training.parallel import by_first, group, is_first
+from pdnas.watcher import Watcher, Watchers
 
 RecipeChanges: Any = changes_of([Recipe], "recipe", without=["epochs"])
 StrategyChanges: Any = changes_of(
@@ -106,6 +108,7 @@ class Command:
     """hard limit on the whole job; the search is fitted to it"""
     budget_trials: Annotated[int | None, by_default("as many as it takes")] = None
     """trainings that may be spent on the choice, in the search and on its candidates"""
+    workers: WorkerFlags = WorkerFlags()
     device: DeviceFlags = DeviceFlags()
     output: OutputFlags = OutputFlags()
     tensorboard: bool = False
@@ -116,15 +119,37 @@ class Command:
         self.task.check_one_split("A search")
         job = self._job()
         job.check()
+        self._check_workers(job)
         task = self.task.load()
         settings = SearchSettings(
             job=job,
+            workers=self.workers,
             task=self.task.resolved(),
             task_name=task.name,
             device=self.device,
             tensorboard=self.tensorboard,
         )
         return execute(settings, task, self.output)
+
+    def _check_workers(self, job: Job) -> None:
+        """Refuse other processes for what they cannot do."""
+        self.workers.check(self.device.device)
+        if self.workers == WorkerFlags():
+            return
+        if len(job.blocks) * len(job.hidden) == 1:
+            raise SearchError(
+                "--workers, --executor and the like say who does the searches of a grid, but this "
+                "is one search; give several --blocks or --hidden, or leave them out."
+            )
+        for flag, value in (
+            ("--budget-seconds", job.budget_seconds),
+            ("--tensorboard", self.tensorboard or None),
+        ):
+            if value is not None:
+                raise SearchError(
+                    f"{flag} is for searches of this process, one after the other; leave it out, "
+                    "or leave out --workers, --executor and the like."
+                )
 
     def _job(self) -> Job:
         recipe = find_recipe(self.recipe)
@@ -176,7 +201,11 @@ def _execute(
     if settings.tensorboard:
         check_tensorboard()
     if run is None:
-        job = by_first(lambda: settle_job(settings.job, task, device=device, tell=tell))
+        job = by_first(
+            lambda: settle_job(
+                settings.job, task, device=device, tell=tell, sharers=settings.workers.sharers
+            )
+        )
         check_shared(job.recipe, task)
         settled = settings.model_copy(update={"job": job})
         label = f"search-{Path(task.name).stem}"
@@ -200,6 +229,7 @@ def _execute(
                 run=own,
                 watcher=Watchers(*watchers) if is_first() else None,
                 tuner=_tuner(settings.job, run),
+                searcher=_searcher(settings, run, device),
                 started=STARTED.get(),
             )
     except PdnasError:
@@ -239,3 +269,13 @@ def _tuner(job: Job, run: RunDirectory) -> Tuner | None:
     from pdnas.tuning import RecipeTuner
 
     return RecipeTuner(job.tune, run.path / JOURNAL)
+
+
+def _searcher(settings: SearchSettings, run: RunDirectory, device: torch.device) -> Searcher | None:
+    """What searches the grid in other processes, where that is asked for; as above."""
+    if settings.workers == WorkerFlags():
+        return None
+    from pdnas.tuning.cells import GridSearcher
+
+    threads = settings.device.threads
+    return GridSearcher(settings.workers, run, device=device, threads=threads)

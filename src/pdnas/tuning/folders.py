@@ -6,7 +6,7 @@ import tarfile
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +64,8 @@ class Folders:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 token.write_text(token.name, encoding="utf-8")
             except OSError as error:
+                with suppress(OSError):
+                    token.unlink(missing_ok=True)
                 raise _cannot_write(path.parent, error) from None
             self._tokens[path.parent] = token
         return Folder(path, token, pack(path) if path.is_dir() else None)

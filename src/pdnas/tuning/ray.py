@@ -284,8 +284,10 @@ class RayExecutor(Executor):
         return next(key for key, other in self._numbers.items() if other == number)
 
     def _forget(self, ref: "ObjectRef[Any]") -> int:
+        """The number of a try that is over, and of which nothing more is to be heard."""
         number = self._running.pop(ref)
         del self._numbers[self._key_of(number)]
+        self._events = deque(event for event in self._events if event.number != number)
         return number
 
     def _hear(self) -> None:
@@ -304,8 +306,6 @@ class RayExecutor(Executor):
         """What became of a piece of work that is over."""
         errors = self._ray.exceptions
         number = self._forget(ref)
-        for event in [event for event in self._events if event.number == number]:
-            self._events.remove(event)
         try:
             kind, outcome, folder, packed = self._ray.get(ref)
         except errors.RayTaskError as error:

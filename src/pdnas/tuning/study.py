@@ -94,12 +94,17 @@ class Study(ABC):
     Args:
         name: Of the study; a storage may hold several.
         storage: Where it is kept; none: only in memory.
+
+    Attributes:
+        is_under_way: Whether a trial was under way, with this driver or another, when this one
+            last asked for the next; what comes of it may leave more to do.
     """
 
     def __init__(self, name: str, storage: Storage | None) -> None:
         self._name, self._storage = name, storage or Memory()
         self._opened: optuna.Study | None = None
         self._ended: dict[int, Row] = {}
+        self.is_under_way = False
         try:
             self._at_once(self._forget_own)
         except (ValueError, KeyError) as error:
@@ -155,11 +160,6 @@ class Study(ABC):
     @property
     def _running(self) -> list[FrozenTrial]:
         return self._study.get_trials(deepcopy=False, states=[TrialState.RUNNING])
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether a trial is under way, with this driver or another."""
-        return bool(self._running)
 
     @property
     def trials(self) -> list[FrozenTrial]:
@@ -233,6 +233,17 @@ class Study(ABC):
             "for too long; what came of it here does not count."
         )
         return None
+
+    def _next(self, following: Callable[[], T]) -> T:
+        """What is to be tried next, and whether anything is under way at the same moment."""
+
+        def ask() -> T:
+            self._forget_dead()
+            asked = following()
+            self.is_under_way = bool(self._running)
+            return asked
+
+        return self._at_once(ask)
 
     def _ask(self, sampler: BaseSampler) -> optuna.Trial:
         self._study.sampler = sampler
@@ -333,10 +344,9 @@ class RecipeStudy(Study):
 
     def ask(self) -> Ask | None:
         """The next trial; none where nothing is left, or only when others are finished."""
-        return self._at_once(self._following)
+        return self._next(self._following)
 
     def _following(self) -> Ask | None:
-        self._forget_dead()
         asked = self.trials
         first = [trial for trial in asked if "round" not in trial.user_attrs]
         if len(first) < self._count:
@@ -435,10 +445,9 @@ class GridStudy(Study):
 
     def ask(self) -> tuple[int, dict[str, int]] | None:
         """The next cell and the number of its trial; none where all were asked for."""
-        return self._at_once(self._following)
+        return self._next(self._following)
 
     def _following(self) -> tuple[int, dict[str, int]] | None:
-        self._forget_dead()
         asked = {frozenset(self.values(trial).items()) for trial in self.trials}
         cells = (cell for cell in self._cells if frozenset(cell.items()) not in asked)
         cell = next(cells, None)

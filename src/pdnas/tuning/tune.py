@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
@@ -16,6 +15,7 @@ from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, train
 from pdnas.training.device import find_device
 from pdnas.training.memory import load_of, settle
+from pdnas.tuning.cells import cell_folder
 from pdnas.tuning.executor import Done, Executor, Failed, Reported
 from pdnas.tuning.place import open_executor
 from pdnas.tuning.ranges import RANGES, check_fields
@@ -23,7 +23,6 @@ from pdnas.tuning.storage import JournalFile, Storage
 from pdnas.tuning.study import GridStudy, RecipeStudy, Study
 from pdnas.tuning.work import SearchOutcome, SearchWork, TrainingOutcome, TrainingWork, Work
 
-CELLS = Path("cells")
 FINAL = FOLDER / "final.json"
 TASK = "task"
 
@@ -261,8 +260,8 @@ def _choose_shape(
                 seeds=tuple(range(job.trial_seed, job.trial_seed + tuning.trial_seeds)),
             )
         shape = {"blocks": (cell["blocks"],), "hidden": (cell["hidden"],)}
-        folder = run.path / CELLS / f"blocks-{cell['blocks']}-hidden-{cell['hidden']}"
-        return number, SearchWork(task=TASK, job=job.model_copy(update=shape), run=folder)
+        own = job.model_copy(update=shape)
+        return number, SearchWork(task=TASK, job=own, run=cell_folder(run, own))
 
     def shape_of(event: Done) -> Shape:
         if given is None:

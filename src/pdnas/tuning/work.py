@@ -11,14 +11,15 @@ from typing import Any, Self
 
 from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError
-from pdnas.job import Job, Watcher
+from pdnas.job import Job, Plan
 from pdnas.models import AnyDesign
-from pdnas.pipeline import Pipeline
-from pdnas.runs import SETTINGS, Record, RunDirectory
+from pdnas.pipeline import Pipeline, new_progress
+from pdnas.runs import PIPELINE, SETTINGS, Record, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.fit import Epoch, read_test
 from pdnas.training.seeds import train_once
+from pdnas.watcher import Watcher
 
 RUNGS = (25, 50, 100, 200, 400)
 """Epochs at which a training reports, and may be told to stop."""
@@ -192,17 +193,27 @@ class SearchWork(Work):
     def within(self, folder: Path) -> Self:
         return self.model_copy(update={"run": folder})
 
-    def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
-        task = self.on_split(task)
+    def begin(self, task: GraphTask, plan: Plan | None = None) -> Pipeline:
+        """The search at work, in its folder if it has one.
+
+        Args:
+            task: On the split of this work.
+            plan: What it is planned to do; none: that is found out.
+        """
         run = None
         if self.run is not None:
             known = (self.run / SETTINGS).is_file()
             if self.run.is_dir() and not known:
                 shutil.rmtree(self.run)  # whoever made it died before anything else was written
             run = RunDirectory.open(self.run) if known else RunDirectory.create(self.run, "search")
+            if plan is not None and not run.has(PIPELINE):
+                run.write_json(PIPELINE, new_progress(self.job, task, plan))
             if not known:
                 run.write_json(SETTINGS, self.model_copy(update={"run": None}))
-        pipeline = Pipeline(self.job, task, run=run, watcher=Watcher(), started=time.monotonic())
+        return Pipeline(self.job, task, run=run, watcher=Watcher(), started=time.monotonic())
+
+    def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
+        pipeline = self.begin(self.on_split(task))
         chosen = pipeline.choose()
         cells = pipeline.progress.cells
         return SearchOutcome(
