@@ -34,7 +34,7 @@ warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationW
 from units import SETTINGS, load, parse, run_units  # noqa: E402
 
 from pdnas.architecture import Architecture  # noqa: E402
-from pdnas.job import Job, Watcher  # noqa: E402
+from pdnas.job import Job  # noqa: E402
 from pdnas.pipeline import Pipeline  # noqa: E402
 from pdnas.runs import environment  # noqa: E402
 from pdnas.search import Problem, Strategy  # noqa: E402
@@ -45,6 +45,7 @@ from pdnas.training import Recipe  # noqa: E402
 from pdnas.training.device import find_device  # noqa: E402
 from pdnas.training.fit import read_test  # noqa: E402
 from pdnas.training.seeds import train_once  # noqa: E402
+from pdnas.watcher import Watcher  # noqa: E402
 
 STRATEGIES: dict[str, tuple[Strategy, int]] = {
     "default": (PRESETS["default"], 6),

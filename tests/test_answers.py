@@ -5,7 +5,7 @@ import torch
 
 from pdnas.answers import Names, check_logits, names_of, numbers_of
 from pdnas.errors import PdnasError
-from pdnas.tasks.source import Kind
+from pdnas.tasks.labels import Kind
 
 CASES: list[tuple[Kind, list[list[float]], list[object], Names]] = [
     ("single-label", [[1.0, 2.0], [3.0, -1.0]], [1, 0], ("b", "a")),

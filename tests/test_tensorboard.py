@@ -32,7 +32,7 @@ JOB = make_job(
 
 @pytest.fixture(autouse=True)
 def _measured_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
 
 
 def watched(task: GraphTask, folder: Path, job: Job = JOB) -> tuple[Any, list[dict[str, Any]]]:

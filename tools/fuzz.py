@@ -217,8 +217,9 @@ def load(path: Path) -> None:
     """Read a task on all its splits, and for a trained network that needs no labels."""
     from pdnas.errors import PdnasError
     from pdnas.tasks import load_task
+    from pdnas.tasks.labels import Known
     from pdnas.tasks.load import read_source
-    from pdnas.tasks.source import Known, ReadOptions
+    from pdnas.tasks.source import ReadOptions
 
     for kind in ("single-label", "multi-label", "binary"):
         names = ("a", "b") if kind == "binary" else ("class 0", "class 1", "class 2")
@@ -521,11 +522,12 @@ class Begun(Exception):  # noqa: N818 - it is none
 
 def refuse_work() -> None:
     """Let nothing be computed: a hostile file may ask for a billion epochs, as a user may."""
-    from pdnas import pipeline
+    from pdnas.pipeline import finals, plan, trials
+    from pdnas.pipeline.ledger import Ledger
     from pdnas.training import seeds
     from pdnas.tuning.executor import Executor
 
-    restore: Any = pipeline.Pipeline._restore
+    restore: Any = Ledger.restore
 
     def begin(*_: object, **__: object) -> Any:
         raise Begun
@@ -538,9 +540,10 @@ def refuse_work() -> None:
         if supply() is not None:
             raise Begun
 
-    for place, name in ((pipeline, "train_once"), (seeds, "train_once"), (pipeline, "_measure")):
+    works = [(place, "train_once") for place in (trials, finals, seeds)]
+    for place, name in [*works, (plan, "measure")]:
         setattr(place, name, begin)
-    setattr(pipeline.Pipeline, "_restore", restored)  # noqa: B010 - mypy refuses the other way
+    setattr(Ledger, "restore", restored)  # noqa: B010 - mypy refuses the other way
     Executor.drive = drive  # type: ignore[assignment]
 
 

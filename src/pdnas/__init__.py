@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pdnas.compare import compare
     from pdnas.errors import PdnasError
     from pdnas.export import export
-    from pdnas.job import Watcher
     from pdnas.models import GraphNetwork
     from pdnas.prediction import predict
     from pdnas.runs import Result, load_run
     from pdnas.space import SearchSpace
     from pdnas.tasks import GraphTask, load_task
     from pdnas.training import Recipe
+    from pdnas.watcher import Watcher
 
 _HOMES = {
     "Architecture": "pdnas.architecture",
@@ -32,7 +32,7 @@ _HOMES = {
     "Recipe": "pdnas.training",
     "Result": "pdnas.runs",
     "SearchSpace": "pdnas.space",
-    "Watcher": "pdnas.job",
+    "Watcher": "pdnas.watcher",
     "compare": "pdnas.compare",
     "export": "pdnas.export",
     "load_run": "pdnas.runs",

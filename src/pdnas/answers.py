@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from pdnas.errors import PdnasError
-from pdnas.tasks.source import Kind
+from pdnas.tasks.labels import Kind
 
 Names = tuple[str, ...] | tuple[tuple[str, ...], ...]
 """The name of each node's class; for several labels per node a tuple of names each."""

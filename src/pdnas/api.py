@@ -11,7 +11,7 @@ import torch
 
 from pdnas import pipeline
 from pdnas.errors import PdnasError, RunError, SearchError
-from pdnas.job import Callback, Job, JobSettings, Watcher, Watchers, make_job
+from pdnas.job import Job, JobSettings, make_job
 from pdnas.models import Design
 from pdnas.named import find_architecture
 from pdnas.page import left_page
@@ -42,6 +42,7 @@ from pdnas.training import seeds as trainings
 from pdnas.training.device import find_device
 from pdnas.training.fit import Epoch
 from pdnas.tuning import RecipeTuner
+from pdnas.watcher import Callback, Watcher, Watchers
 
 
 def search(

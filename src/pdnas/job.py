@@ -1,4 +1,4 @@
-"""A job: what is to be done, what it may cost, how far it has come, and who watches."""
+"""A job: what is to be done, what it may cost, and how far it has come."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,15 +11,14 @@ from pdnas.architecture import Architecture, check_hidden
 from pdnas.errors import SearchError
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import refusal, unknown
-from pdnas.runs import Record, Result, Trial
-from pdnas.search import Candidate, Problem, Search, SearchEpoch, Strategy
+from pdnas.runs import Record, Trial
+from pdnas.search import Candidate, Strategy
 from pdnas.search.base import AnyStrategy
 from pdnas.search.pdnas import PRESETS
 from pdnas.search.rated import labeled
 from pdnas.space import SPACES, SearchSpace, check_blocks, find_space
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe, find_recipe
-from pdnas.training.fit import Epoch
 from pdnas.training.memory import Load, load_of_search, settle
 from pdnas.training.seeds import Training
 
@@ -223,6 +222,13 @@ class Progress(Record):
     seconds: float = 0.0
     history_bytes: int = 0
 
+    @classmethod
+    def new(cls, job: Job, task: GraphTask, plan: Plan) -> "Progress":
+        """That of a job of which nothing is done yet."""
+        return cls(
+            data=task.source.sha256, split=task.split.sha256, plan=plan, job_recipe=job.recipe
+        )
+
 
 class Mark(Record):
     """Where a saved state of a search belongs.
@@ -287,106 +293,6 @@ class Searcher(Protocol):
             plan: What the whole search was planned to do.
             on_cell: Told of each as soon as it is there, in any order.
         """
-
-
-class Watcher:
-    """Whoever wants to see a job at work, or to end its searches, overrides some of these."""
-
-    def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
-        """The costs are estimated and the job begins."""
-
-    def searched(self, search: Search, epoch: SearchEpoch) -> None:
-        """A search of the grid has done an epoch."""
-
-    def is_enough(self, search: Search, epoch: SearchEpoch) -> bool:  # noqa: ARG002
-        """Whether that search is to end after this epoch; the job goes on with its candidates."""
-        return False
-
-    def rating(self, search: Search) -> None:
-        """A search of the grid is over and looks at its candidates."""
-
-    def found(self, cell: Cell) -> None:
-        """A search of the grid, which another process did, is over."""
-
-    def trained(self, what: str, epoch: Epoch) -> None:
-        """A training has done an epoch."""
-
-    def tried(self, trial: Trial) -> None:
-        """A candidate was trained to the end, or for as long as it kept up."""
-
-    def tuned(self, trial: int, wanted: int) -> None:
-        """A recipe is tried, the so-manieth of that many."""
-
-    def noted(self, sentence: str) -> None:
-        """Something happened that the user should know."""
-
-    def ended(self, result: Result) -> None:
-        """The job is done, and this came out."""
-
-
-class Watchers(Watcher):
-    """Several watchers as one; a search ends as soon as one of them has seen enough.
-
-    Args:
-        members: Told in this order.
-    """
-
-    def __init__(self, *members: Watcher) -> None:
-        self._members = members
-
-    def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
-        for member in self._members:
-            member.planned(plan, problems)
-
-    def searched(self, search: Search, epoch: SearchEpoch) -> None:
-        for member in self._members:
-            member.searched(search, epoch)
-
-    def is_enough(self, search: Search, epoch: SearchEpoch) -> bool:
-        answers = [member.is_enough(search, epoch) for member in self._members]  # all are asked
-        return any(answers)
-
-    def rating(self, search: Search) -> None:
-        for member in self._members:
-            member.rating(search)
-
-    def found(self, cell: Cell) -> None:
-        for member in self._members:
-            member.found(cell)
-
-    def trained(self, what: str, epoch: Epoch) -> None:
-        for member in self._members:
-            member.trained(what, epoch)
-
-    def tried(self, trial: Trial) -> None:
-        for member in self._members:
-            member.tried(trial)
-
-    def tuned(self, trial: int, wanted: int) -> None:
-        for member in self._members:
-            member.tuned(trial, wanted)
-
-    def noted(self, sentence: str) -> None:
-        for member in self._members:
-            member.noted(sentence)
-
-    def ended(self, result: Result) -> None:
-        for member in self._members:
-            member.ended(result)
-
-
-class Callback(Watcher):
-    """A function as a watcher.
-
-    Args:
-        function: Told of every epoch of a search; if it says true, that search ends there.
-    """
-
-    def __init__(self, function: Callable[[SearchEpoch], bool | None]) -> None:
-        self._function = function
-
-    def is_enough(self, search: Search, epoch: SearchEpoch) -> bool:  # noqa: ARG002
-        return bool(self._function(epoch))
 
 
 def load_of_job(job: Job, task: GraphTask, device: torch.device) -> Load:

@@ -22,15 +22,9 @@ from pdnas.output import check_file
 from pdnas.registry import Registry
 from pdnas.runs import SETTINGS, AnySettings, Result, RunDirectory, write_whole
 from pdnas.tasks import GraphTask
+from pdnas.tasks.labels import UNLABELLED, Kind, Known
 from pdnas.tasks.load import find_data_root, read_source
-from pdnas.tasks.source import (
-    UNLABELLED,
-    Kind,
-    Known,
-    ReadOptions,
-    Source,
-    source_from_data,
-)
+from pdnas.tasks.source import ReadOptions, Source, source_from_data
 from pdnas.training.device import find_device
 from pdnas.training.metrics import score
 from pdnas.training.predictions import logits_of

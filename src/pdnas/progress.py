@@ -10,10 +10,11 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from pdnas.job import Cell, Job, Plan, Watcher
+from pdnas.job import Cell, Job, Plan
 from pdnas.notebook import in_notebook, noted
 from pdnas.search import Problem, Search, SearchEpoch
 from pdnas.training.fit import Epoch
+from pdnas.watcher import Watcher
 
 REFRESH = 0.25
 """Seconds between two pictures."""

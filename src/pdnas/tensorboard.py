@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import Any
 
 from pdnas.errors import PdnasError
-from pdnas.job import Watcher
 from pdnas.ops import SLOTS
 from pdnas.runs import Record, Result, RunDirectory
 from pdnas.search import Search, SearchEpoch
 from pdnas.search.shared import fitting_gates
 from pdnas.training.fit import Epoch
+from pdnas.watcher import Watcher
 
 FOLDER = "tensorboard"
 """Where in a run directory the events lie."""

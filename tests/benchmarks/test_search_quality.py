@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-import pdnas.pipeline
 from pdnas.architecture import Architecture
 from pdnas.search.pdnas import PRESETS
 from pdnas.space import SPACES
@@ -183,7 +182,8 @@ def test_what_is_reported_comes_from_seeds_that_chose_nothing(
     )
     monkeypatch.setattr(search_quality, "final", report)
     monkeypatch.setattr(search_quality, "train_once", briefly(choosing))
-    monkeypatch.setattr(pdnas.pipeline, "train_once", briefly(choosing))
+    for place in ("plan", "trials", "finals"):
+        monkeypatch.setattr(f"pdnas.pipeline.{place}.train_once", briefly(choosing))
     search_quality.work(arguments())
 
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -13,7 +13,6 @@ import torch
 from tests.cli.conftest import WORKER_FLAGS, every_worker_flag
 from tests.conftest import Here
 
-from pdnas import pipeline
 from pdnas.cli import compare as command
 from pdnas.compare import Comparison, Standing, Verdict, base
 from pdnas.compare.work import Attempt
@@ -365,7 +364,7 @@ def test_from_end_to_end_stopped_and_gone_on_with(
     pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
     given = ["compare", tiny, *LEAN, "--baselines", "gcn", "--device", "cpu", "-o", "mine"]
 
     def stop(*_: object) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pdnas import pipeline
 from pdnas.runs import JOURNAL, load_run
 from pdnas.tuning.storage import JournalFile
 from pdnas.tuning.study import GridStudy
@@ -23,7 +22,7 @@ LEAN = ["--epochs=4", "--candidates=1", "--device=cpu"]
 
 @pytest.fixture(autouse=True)
 def _measured_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
 
 
 def choice(run: str) -> tuple[Any, ...]:

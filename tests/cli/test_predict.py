@@ -255,12 +255,12 @@ def test_several_labels_per_node(pdnas: Pdnas, folder: Path) -> None:
 def test_a_search_that_was_interrupted_tells_of_its_best_network(
     pdnas: Pdnas, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pdnas.pipeline import Pipeline
+    from pdnas.pipeline.finals import Finals
 
-    def stop(self: Pipeline) -> None:
+    def stop(self: Finals) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Pipeline, "_train_chosen", stop)
+    monkeypatch.setattr(Finals, "train_chosen", stop)
     flags = ("--epochs=6", "--hidden=4", "--candidates=1", "--designs=off", "--controls")
     done = pdnas("search", folder, *flags, "--run-dir", "run", "--quiet")
     assert done.returncode == 130, done.stderr

@@ -38,14 +38,15 @@ NURSERY = """
 import json, os, signal, sys, time
 from pathlib import Path
 from types import SimpleNamespace
-from pdnas import pipeline
 from pdnas import tuning
 from pdnas.cli import main, resume, search
+from pdnas.pipeline import ledger, plan, searches, whole
 
 # The search's clock is far too fast, so that it writes a checkpoint after every epoch.
 fast = lambda: 1e6 * time.monotonic()
-pipeline.time = SimpleNamespace(monotonic=fast, perf_counter=time.perf_counter)
-pipeline.CHECKPOINT_SHARE, pipeline.TIMED = 1e9, 1
+for module in (ledger, plan, searches, whole):
+    module.time = SimpleNamespace(monotonic=fast, perf_counter=time.perf_counter)
+searches.CHECKPOINT_SHARE, plan.TIMED = 1e9, 1
 replace = Path.replace
 
 def put_in_place(self, target):

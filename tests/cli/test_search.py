@@ -17,12 +17,12 @@ from tests.cli.conftest import PROMISED, WORKER_FLAGS, every_worker_flag
 from tests.conftest import Here
 
 import pdnas as package
-from pdnas import pipeline
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.cli import STARTED
 from pdnas.errors import SearchError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES, block_designs
+from pdnas.pipeline import plan
 from pdnas.progress import SearchProgress
 from pdnas.runs import LOCK, load_run
 from pdnas.search import STRATEGIES
@@ -136,12 +136,12 @@ OTHER_FLAGS = {
 """Each of them has a test below."""
 
 
-TIMED = pipeline.TIMED
+TIMED = plan.TIMED
 
 
 @pytest.fixture(autouse=True)
 def _measured_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
 
 
 @pytest.fixture
@@ -437,7 +437,7 @@ def test_epochs_are_those_of_the_search_and_of_the_trainings(search: Run) -> Non
 
 
 def test_one_epoch_is_enough(search: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", TIMED)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", TIMED)
     assert search("--epochs", "1")["search"]["epochs"] == 1
 
 

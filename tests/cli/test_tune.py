@@ -18,7 +18,6 @@ import torch
 from tests.cli.conftest import WORKER_FLAGS, every_worker_flag
 from tests.conftest import Here
 
-from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.cli.trials import TuningProgress
 from pdnas.cli.tune import TuneSettings
@@ -114,7 +113,7 @@ OTHER_FLAGS = {
 
 @pytest.fixture
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
     monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from tests.conftest import Here
 
-from pdnas import pipeline
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.compare.work import Attempt
 from pdnas.training import Recipe
@@ -18,7 +17,7 @@ MakeAttempt = Callable[..., Attempt]
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Works are done in this process, and little is measured."""
     monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
 
 
 @pytest.fixture

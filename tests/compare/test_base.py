@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 import pdnas
-from pdnas import pipeline
 from pdnas.compare import Comparison, Verdict, base, compare
 from pdnas.compare.base import make_comparison
 from pdnas.compare.work import Attempt, BaselineWork, StrategyWork
 from pdnas.errors import DivergedError, PdnasError, RunError, SearchError, UnknownNameError
 from pdnas.job import MANY, Job
+from pdnas.pipeline import plan
 from pdnas.search.random import Random
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask
@@ -283,7 +283,7 @@ def test_processes_do_the_work(tiny_task: GraphTask, tmp_path: Path) -> None:
     given = {**SMALL, "strategies": ("random",), "seeds": 1, "budget_seconds": None}
     verdict = compare(tiny_task, tmp_path / "mine", device="cpu", workers=1, **given)
     assert [one.rival for one in verdict.standings] == ["random", "gcn"]
-    assert pipeline.TIMED == 5
+    assert plan.TIMED == 5
 
 
 @pytest.mark.parametrize("task", ["cora", "citeseer"])

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from pdnas import pipeline
 from pdnas.compare import work as module
 from pdnas.compare.work import Attempt, BaselineWork, StrategyWork, read_attempt
 from pdnas.errors import DivergedError
@@ -26,7 +25,7 @@ def never(epoch: int, val: float) -> bool:
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> Job:
     """A search of a moment, without anything beside it."""
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
     return Job(
         strategy=Random(epochs=2, train_epochs=3),
         blocks=(1,),
@@ -119,7 +118,8 @@ def test_the_test_part_is_read_once(
         reads.append("test")
         return read_test(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pipeline, "read_test", read)
+    for place in ("finals", "outcome"):
+        monkeypatch.setattr(f"pdnas.pipeline.{place}.read_test", read)
     monkeypatch.setattr(module, "read_test", read)
     attempt(StrategyWork(task="task", rival="random", seed=5, job=job), tiny_task)
     assert reads == ["test"]

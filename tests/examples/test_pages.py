@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 import pdnas
-from pdnas import api, pipeline
+from pdnas import api
 from pdnas.ops import SparseFeatures
 from pdnas.runs import Result
 from pdnas.search.pdnas import PRESETS
@@ -60,7 +60,7 @@ def short(
         """A budget would be used whole."""
         return api.search(task, controls=(), **few, **given)
 
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
     monkeypatch.setattr(pdnas, "load_task", lambda _: task)
     monkeypatch.setattr(pdnas, "search", search)
     monkeypatch.setitem(RECIPES._entries, "gcn", BRIEF)

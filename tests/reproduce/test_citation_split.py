@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from pdnas.job import Job, Watcher
+from pdnas.job import Job
 from pdnas.models.baselines import Baseline
 from pdnas.models.baselines.jknet import jknet_concat
 from pdnas.pipeline import grid
@@ -19,6 +19,7 @@ from pdnas.reproduce.citation_split import DEPTHS, ROWS, CitationSplit
 from pdnas.reproduce.work import GivenWork, Leg, SearchedWork
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
+from pdnas.watcher import Watcher
 
 MakeLeg = Callable[..., Leg]
 Loads = list[dict[str, Any]]

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from pdnas import pipeline
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import DivergedError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline
-from pdnas.race import Race
+from pdnas.pipeline.race import Race
 from pdnas.reproduce import work
 from pdnas.reproduce.work import (
     GivenWork,
@@ -57,7 +56,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
     monkeypatch.setattr(Pipeline, "choose", slow)
     monkeypatch.setattr(work, "time", clock)
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
     return clock
 
 
@@ -106,11 +105,13 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append("reads test")
         return read_test(*arguments)
 
-    monkeypatch.setattr(pipeline, "train_once", spied("chooses"))
+    for place in ("plan", "trials", "finals"):
+        monkeypatch.setattr(f"pdnas.pipeline.{place}.train_once", spied("chooses"))
     monkeypatch.setattr(work, "train_once", spied("random"))
     monkeypatch.setattr(trainings, "train_once", spied("trains"))
     monkeypatch.setattr(trainings, "read_test", read)
-    monkeypatch.setattr(pipeline, "read_test", read)
+    for place in ("finals", "outcome"):
+        monkeypatch.setattr(f"pdnas.pipeline.{place}.read_test", read)
     return seen
 
 

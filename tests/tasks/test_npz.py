@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from pdnas.errors import TaskError
 from pdnas.ops.features import SparseFeatures
 from pdnas.tasks import load_task
+from pdnas.tasks.labels import Known
 from pdnas.tasks.load import read_source
 from pdnas.tasks.npz import read
-from pdnas.tasks.source import Known, ReadOptions, Source
+from pdnas.tasks.source import ReadOptions, Source
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -6,15 +6,8 @@ from torch_geometric.data import Data
 
 from pdnas.errors import TaskError, UnknownNameError
 from pdnas.ops.features import SparseFeatures
-from pdnas.tasks.source import Graph, Known, Source, kind_of, source_from_data, source_from_graphs
-
-
-def test_labels_tell_the_kind(square: Data) -> None:
-    assert source_from_data(square, "a").kind == "single-label"
-    square.y = torch.tensor([0, 1, 1, -1])
-    assert source_from_data(square, "a").kind == "binary"
-    square.y = torch.tensor([[0, 1], [1, 1], [0, 0], [1, 0]])
-    assert source_from_data(square, "a").kind == "multi-label"
+from pdnas.tasks.labels import Known
+from pdnas.tasks.source import source_from_data, source_from_graphs
 
 
 def test_a_fingerprint_tells_data_apart_whatever_they_are_called(square: Data) -> None:
@@ -32,12 +25,6 @@ def test_a_fingerprint_tells_data_apart_whatever_they_are_called(square: Data) -
 def test_a_column_of_labels_counts_as_one_label_per_node(square: Data) -> None:
     square.y = square.y.unsqueeze(1)
     assert source_from_data(square, "a").graphs[0].y.shape == (4,)
-
-
-def test_two_of_three_named_classes_are_not_a_binary_task(square: Data) -> None:
-    square.y = torch.tensor([0, 1, 1, 0])
-    source = source_from_data(square, "a", class_names=("x", "y", "z"))
-    assert source.kind == "single-label"
 
 
 def test_normalized_features_sum_to_one(square: Data) -> None:
@@ -165,16 +152,6 @@ def test_several_graphs_must_have_the_same_features_and_labels(square: Data) -> 
         source_from_graphs([square, other], "a")
 
 
-def test_labels_must_fit_the_class_names() -> None:
-    graph = Graph(torch.ones(2, 1), torch.zeros(2, 0).long(), torch.tensor([0, 2]))
-    with pytest.raises(TaskError, match="A label of 'a' is 2, but its classes are 0 to 1"):
-        Source("a", (graph,), ("x", "y"), "single-label")
-
-
-def test_kind_of_unlabelled_nodes_is_binary() -> None:
-    assert kind_of(torch.tensor([-1, -1]), "a") == "binary"
-
-
 def test_a_node_without_a_label_among_several_graphs_is_refused(square: Data) -> None:
     other = square.clone()
     other.y = square.y.clone()
@@ -195,23 +172,6 @@ def test_edges_that_are_no_numbers_are_refused(square: Data) -> None:
         source_from_data(square, "a")
 
 
-def test_labels_are_numbered_as_a_trained_network_numbers_them() -> None:
-    known = Known("single-label", ("a", "b", "c"), 2)
-    y = torch.tensor([0, 1, -1, 7])
-    assert known.labels(None, None, 3, "g").tolist() == [-1] * 3
-    assert known.labels(y, None, 4, "g").tolist() == [0, 1, -1, -1]
-    assert known.labels(y, ("c", "x"), 4, "g").tolist() == [2, -1, -1, -1]
-
-
-def test_several_labels_are_put_in_the_order_of_a_trained_network() -> None:
-    known = Known("multi-label", ("a", "b"), 2)
-    y = torch.tensor([[0.0, 1.0], [1.0, 1.0]])
-    assert known.labels(None, None, 2, "g").tolist() == [[-1, -1]] * 2
-    assert known.labels(y, ("b", "a"), 2, "g").tolist() == [[1, 0], [1, 1]]
-    with pytest.raises(TaskError, match=r"are not those of the network \(multi-label: a, b\)"):
-        known.labels(y, ("a", "c"), 2, "g")
-
-
 def test_data_without_labels_can_be_shown_to_a_network_and_not_split() -> None:
     data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0], [1]]))
     source = source_from_data(data, "g", known=Known("binary", ("no", "yes"), 2))
@@ -219,12 +179,6 @@ def test_data_without_labels_can_be_shown_to_a_network_and_not_split() -> None:
     assert source.class_names == ("no", "yes")
     with pytest.raises(TaskError, match="'g' has no labels, so there is nothing to split"):
         source.split("random")
-
-
-def test_labels_that_are_too_few_for_the_nodes_are_one_sentence() -> None:
-    data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0, 1]))
-    with pytest.raises(TaskError, match="'g' has 3 nodes but 2 labels; give one each, or none"):
-        source_from_data(data, "g", known=Known("binary", ("no", "yes"), 2))
 
 
 @pytest.mark.parametrize("flags", [(True, False), (False, True)])

@@ -12,7 +12,8 @@ from pyarrow import csv, parquet
 
 from pdnas.errors import TaskError
 from pdnas.tasks import load_task
-from pdnas.tasks.source import Known, ReadOptions, Source
+from pdnas.tasks.labels import Known
+from pdnas.tasks.source import ReadOptions, Source
 from pdnas.tasks.tables import read
 
 NODES = """\

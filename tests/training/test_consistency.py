@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pdnas.ops import SparseFeatures
 from pdnas.ops.features import Features
-from pdnas.tasks.source import Kind
+from pdnas.tasks.labels import Kind
 from pdnas.training.consistency import consistency_loss, drop_nodes, sharpen
 
 X = torch.tensor([[1.0, 0, 2, 0], [0, 3, 0, 0], [0, 0, 0, 4], [5, 0, 0, 6]])

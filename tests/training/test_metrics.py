@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pdnas.tasks.source import Kind, Metric
+from pdnas.tasks.labels import Kind, Metric
 from pdnas.tasks.task import METRICS_OF
 from pdnas.training.metrics import loss, score
 

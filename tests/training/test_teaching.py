@@ -10,7 +10,7 @@ from pdnas.architecture import Architecture
 from pdnas.models import GraphNetwork
 from pdnas.ops import Adjacency
 from pdnas.tasks import GraphTask
-from pdnas.tasks.source import Kind
+from pdnas.tasks.labels import Kind
 from pdnas.training import seeds as trainings
 from pdnas.training.batching import Batches
 from pdnas.training.epochs import training_loss

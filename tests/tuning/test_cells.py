@@ -11,10 +11,11 @@ import torch
 from tests.conftest import Here
 from tests.tuning.conftest import Open
 
-from pdnas import pipeline
 from pdnas.errors import DivergedError, RunError, SearchError
-from pdnas.job import Cell, Job, Watcher, Watchers
-from pdnas.pipeline import Pipeline, search
+from pdnas.job import Cell, Job
+from pdnas.pipeline import search
+from pdnas.pipeline.ledger import Ledger
+from pdnas.pipeline.searches import Searches
 from pdnas.runs import HISTORY, SETTINGS, Result, RunDirectory
 from pdnas.search.pdnas import PRESETS
 from pdnas.settings import WorkerFlags
@@ -24,6 +25,7 @@ from pdnas.training import Recipe
 from pdnas.tuning import cells
 from pdnas.tuning.cells import CELLS, CellWork, GridSearcher
 from pdnas.tuning.folders import Folders
+from pdnas.watcher import Watcher, Watchers
 
 JOB = Job(
     strategy=PRESETS["default"].changed(pool=4, adapted=1, adapt_epochs=1).lasting(3),
@@ -50,7 +52,7 @@ class Found(Watcher):
 
 @pytest.fixture(autouse=True)
 def _measured_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
     monkeypatch.setattr("pdnas.tuning.place.LocalExecutor", Here)
 
 
@@ -117,28 +119,28 @@ def test_a_grid_that_was_stopped_comes_to_the_same_end(
     """What is searched is not searched again; the fifth moment is while cells are written down."""
     expected = kept(tmp_path / "whole", find(tmp_path / "whole"))
     run, workers, begun = tmp_path / "run", WorkerFlags(workers=1), 0
-    record, searched = Pipeline._record, Pipeline._search
+    record, searched = Ledger.record, Searches.search
 
-    def count(self: Pipeline, number: int) -> None:
+    def count(self: Searches, number: int) -> None:
         nonlocal begun
         begun += 1
         if begun == moment:
             raise KeyboardInterrupt
         searched(self, number)
 
-    def die(self: Pipeline, lines: Any, **update: Any) -> None:
+    def die(self: Ledger, lines: Any, **update: Any) -> None:
         if moment == 5 and lines and len(update.get("cells", ())) == 2:
-            assert self._run is not None
-            self._run.append_history(lines)
+            assert self.run is not None
+            self.run.append_history(lines)
             raise KeyboardInterrupt
         record(self, lines, **update)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Pipeline, "_search", count)
-        patch.setattr(Pipeline, "_record", die)
+        patch.setattr(Searches, "search", count)
+        patch.setattr(Ledger, "record", die)
         with pytest.raises(KeyboardInterrupt):
             find(run, workers)
-    monkeypatch.setattr(Pipeline, "_search", count)
+    monkeypatch.setattr(Searches, "search", count)
     before, moment = begun, 0
     assert kept(run, find(run, workers)) == expected
     assert begun - before == {1: 4, 2: 3, 3: 2, 4: 0}[min(before, 4)]
@@ -169,7 +171,7 @@ def test_a_search_that_fails_is_one_sentence_and_the_others_are_kept(
 def test_processes_that_share_a_search_cannot_have_others_do_it(
     find: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "world", lambda: 2)
+    monkeypatch.setattr("pdnas.pipeline.whole.world", lambda: 2)
     with pytest.raises(SearchError, match="Several processes share this search already; leave out"):
         find(tmp_path / "run", WorkerFlags(workers=2))
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from optuna.storages import InMemoryStorage
 
-from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError, PdnasError
 from pdnas.job import Job
@@ -53,7 +52,7 @@ Tune = Callable[..., Result]
 
 @pytest.fixture(autouse=True)
 def _measured_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
 
 
 @pytest.fixture
@@ -212,7 +211,8 @@ def test_trials_never_read_the_test_part(
         return 0.5
 
     monkeypatch.setattr(work, "read_test", no_look)
-    monkeypatch.setattr(pipeline, "read_test", no_look)
+    for place in ("finals", "outcome"):
+        monkeypatch.setattr(f"pdnas.pipeline.{place}.read_test", no_look)
     monkeypatch.setattr(seeds, "read_test", look)
     result = tune(Tuning(search=JOB, trials=2, trial_seeds=1), tmp_path / "run")
     assert reads == [True, True]

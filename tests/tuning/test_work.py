@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pdnas import pipeline
 from pdnas.architecture import Architecture
 from pdnas.errors import DivergedError, PdnasError, SearchError
-from pdnas.job import Job, Watcher
+from pdnas.job import Job
 from pdnas.pipeline import Pipeline
 from pdnas.runs import SETTINGS
 from pdnas.search.pdnas import PRESETS
@@ -28,6 +27,7 @@ from pdnas.tuning.work import (
     Work,
     reason_of,
 )
+from pdnas.watcher import Watcher
 
 RECIPE = Recipe(epochs=60, patience=60)
 
@@ -35,7 +35,7 @@ RECIPE = Recipe(epochs=60, patience=60)
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> Job:
     """A search of a moment."""
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
     strategy = PRESETS["default"].changed(pool=4, adapted=1, adapt_epochs=1).lasting(4)
     return Job(
         strategy=strategy,
@@ -168,7 +168,8 @@ def test_work_and_what_comes_out_can_be_sent(
 def test_a_search_chooses_as_the_pipeline_does(
     tiny_task: GraphTask, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "read_test", no_look)
+    for place in ("finals", "outcome"):
+        monkeypatch.setattr(f"pdnas.pipeline.{place}.read_test", no_look)
     work = SearchWork(task="task", job=job)
     outcome = SearchOutcome.model_validate(work.do(tiny_task, never))
     line = Pipeline(job, tiny_task, run=None, watcher=Watcher(), started=time.monotonic())

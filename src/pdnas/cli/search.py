@@ -26,7 +26,7 @@ from pdnas.cli.flags import (
     where,
 )
 from pdnas.errors import PdnasError, SearchError
-from pdnas.job import Job, Searcher, Tuner, Watcher, Watchers, settle_job
+from pdnas.job import Job, Searcher, Tuner, settle_job
 from pdnas.models.baselines import BASELINES
 from pdnas.named import find_architecture, find_strategy
 from pdnas.page import left_page
@@ -48,6 +48,7 @@ from pdnas.tensorboard import TensorBoard, check_tensorboard
 from pdnas.training import RECIPES, Recipe, find_recipe
 from pdnas.training.batching import check_shared
 from pdnas.training.parallel import by_first, group, is_first
+from pdnas.watcher import Watcher, Watchers
 
 RecipeChanges: Any = changes_of([Recipe], "recipe", without=["epochs"])
 StrategyChanges: Any = changes_of(

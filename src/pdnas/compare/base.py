@@ -11,7 +11,7 @@ from pdnas.compare.picture import draw, picture_of
 from pdnas.compare.standing import Standing, Verdict, grouped, seeds_of
 from pdnas.compare.work import Attempt, BaselineWork, RivalWork, StrategyWork
 from pdnas.errors import RunError, SearchError, shown
-from pdnas.job import MANY, Job, Watcher, make_job
+from pdnas.job import MANY, Job, make_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import grid, reserve
 from pdnas.registry import refusal
@@ -24,6 +24,7 @@ from pdnas.tasks import AnyTask, GraphTask, find_task
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.pieces import RUNS, Pieces, PieceWatcher, difference, open_folder
 from pdnas.tuning.place import open_executor
+from pdnas.watcher import Watcher
 
 BUDGET = 60.0
 """Seconds that each rival has with each seed, where nothing else is said."""

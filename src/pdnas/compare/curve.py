@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pdnas.job import Watcher
 from pdnas.runs import Trial
 from pdnas.search import Search, SearchEpoch
+from pdnas.watcher import Watcher
 
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
 """How long something took; more than thirty years are none."""

@@ -12,7 +12,7 @@ from pdnas.errors import ExportError
 from pdnas.export.ops import HELPERS, Place, Snippet, Weight, write_op
 from pdnas.export.text import LINE, constant, docstring, literal, paragraph, prose
 from pdnas.runs import DataRecord, Result
-from pdnas.tasks.source import Kind
+from pdnas.tasks.labels import Kind
 
 FLOW = ("expansion", "propagation", "attention", "aggregation", "heads", "combine")
 """The slots in the order in which a block's source has them; a bias follows, and the rest."""

@@ -11,13 +11,13 @@ import torch
 
 from pdnas.architecture import Architecture
 from pdnas.compare.curve import Curve, CurveWatcher, Point
-from pdnas.contest import FINALISTS, best_of
 from pdnas.errors import DivergedError
-from pdnas.job import Job, Watcher
+from pdnas.job import Job
 from pdnas.models import AnyDesign, Design
 from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline, brief, grid
-from pdnas.race import Race
+from pdnas.pipeline.contest import FINALISTS, best_of
+from pdnas.pipeline.race import Race
 from pdnas.runs import Record, Trial, environment
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
@@ -26,6 +26,7 @@ from pdnas.training.seeds import train_once
 from pdnas.tuning.inline import RecipeTuner
 from pdnas.tuning.pieces import Piece
 from pdnas.tuning.work import Report, TrainingOutcome, TrainingWork
+from pdnas.watcher import Watcher
 
 FIRST_SHARE = 2 / 3
 """The part of a random search's time in which architectures are drawn."""

@@ -23,14 +23,8 @@ from torch_geometric.data import Data, Dataset
 from pdnas.errors import TaskError, UnknownNameError
 from pdnas.registry import Registry, unknown
 from pdnas.tasks.cache import cache_root, fingerprint, made_once
-from pdnas.tasks.source import (
-    SCHEMES,
-    Metric,
-    ReadOptions,
-    Source,
-    source_from_data,
-    source_from_graphs,
-)
+from pdnas.tasks.labels import Metric
+from pdnas.tasks.source import SCHEMES, ReadOptions, Source, source_from_data, source_from_graphs
 from pdnas.tasks.splits import PARTS
 
 BINARY_METRICS: dict[str, Metric] = {"HeterophilousGraphDataset": "roc-auc"}

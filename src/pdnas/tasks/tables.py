@@ -14,7 +14,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce
 
 from pdnas.errors import TaskError, shown
-from pdnas.tasks.source import FORMATS, UNLABELLED, Known, ReadOptions, Source, source_from_data
+from pdnas.tasks.labels import UNLABELLED, Known
+from pdnas.tasks.source import FORMATS, ReadOptions, Source, source_from_data
 from pdnas.tasks.splits import PARTS
 
 PART_OF = {part: part for part in PARTS} | dict.fromkeys(("valid", "validation", "dev"), "val")

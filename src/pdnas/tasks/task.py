@@ -9,7 +9,8 @@ from torch_geometric.data import Data
 from pdnas.errors import TaskError
 from pdnas.notebook import html_table, noted
 from pdnas.registry import unknown
-from pdnas.tasks.source import Graph, Kind, Metric, Source, source_from_data
+from pdnas.tasks.labels import Kind, Metric
+from pdnas.tasks.source import Graph, Source, source_from_data
 from pdnas.tasks.splits import PARTS, Split
 
 DEFAULT_METRIC: dict[Kind, Metric] = {

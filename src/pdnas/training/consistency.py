@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pdnas.ops.features import Features, SparseFeatures
-from pdnas.tasks.source import Kind
+from pdnas.tasks.labels import Kind
 
 
 def drop_nodes(x: Features, rate: float) -> Features:

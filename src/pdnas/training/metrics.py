@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from pdnas.tasks.source import Kind, Metric
+from pdnas.tasks.labels import Kind, Metric
 
 
 def loss(logits: Tensor, y: Tensor, kind: Kind) -> Tensor:

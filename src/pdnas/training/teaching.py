@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pdnas.tasks import GraphTask
-from pdnas.tasks.source import Kind
+from pdnas.tasks.labels import Kind
 
 STRIDE = 2**48
 """Between the seed of a training and those of its teachers: nobody asks for seeds that large."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pdnas.race import Race
+from pdnas.pipeline.race import Race
 from pdnas.training.fit import Epoch
 
 

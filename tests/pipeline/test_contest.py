@@ -3,13 +3,14 @@
 import pytest
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.contest import CLIMBERS, SURE, Contest, Entry, best_of, ranked, trained
-from pdnas.job import Cell, Job, Watcher, make_job
+from pdnas.job import Cell, Job, make_job
 from pdnas.pipeline import grid
+from pdnas.pipeline.contest import CLIMBERS, SURE, Contest, Entry, best_of, ranked, trained
 from pdnas.runs import Trial
 from pdnas.search import Candidate
 from pdnas.search.effects import Effects
 from pdnas.tasks import GraphTask
+from pdnas.watcher import Watcher
 
 ACTIVATIONS = ("none", "sigmoid", "tanh", "softplus", "relu", "leaky-relu", "relu6", "elu")
 
@@ -20,7 +21,8 @@ def architecture_of(activation: str, expansion: int = 1) -> Architecture:
 
 
 def job_of(**changes: object) -> Job:
-    return make_job(hidden=(4,), designs="off", candidates=8, controls=(), **changes)
+    settings = {"space": "paper", "hidden": (4,), "designs": "off", "candidates": 8, "controls": ()}
+    return make_job(**settings, **changes)
 
 
 def contest_of(task: GraphTask, candidates: int, job: Job) -> Contest:

@@ -11,7 +11,8 @@ import torch
 from pdnas.architecture import Architecture
 from pdnas.job import Cell, Job
 from pdnas.models.baselines import block_designs
-from pdnas.race import Race
+from pdnas.pipeline.problems import problem_of
+from pdnas.pipeline.race import Race
 from pdnas.runs import Trial
 from pdnas.search import Problem
 from pdnas.search.effects import Effects
@@ -199,12 +200,6 @@ def designs(job: Job, problems: Sequence[Problem]) -> list[tuple[Architecture, i
         and architecture.num_blocks == problem.num_blocks
         and problem.fits(architecture)
     ]
-
-
-def problem_of(trial: Trial, problems: Sequence[Problem]) -> Problem:
-    """The cell of the grid that a trial is of."""
-    shape = trial.architecture.num_blocks, trial.hidden
-    return next(problem for problem in problems if (problem.num_blocks, problem.hidden) == shape)
 
 
 def trained(trials: Sequence[Trial]) -> list[list[Trial]]:

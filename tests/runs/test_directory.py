@@ -1,9 +1,7 @@
 """Run directories: nothing is ever half there, and what is read back is what was written."""
 
 import errno
-import html
 import json
-import math
 import os
 import pickle
 from pathlib import Path
@@ -11,136 +9,26 @@ from typing import Any
 
 import pytest
 import torch
-from pydantic import ValidationError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
+from tests.runs.conftest import Note, files
 
-from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import PdnasError, RunError
+from pdnas.errors import RunError
 from pdnas.models import make_network
-from pdnas.models.baselines import BASELINES
 from pdnas.runs import (
     CHECKPOINT,
     CHECKPOINT_WEIGHTS,
     HISTORY,
     LOCK,
-    PREDICTIONS,
     RESULT,
     SEARCH_STATE,
     SETTINGS,
     WEIGHTS,
     AnySettings,
-    Control,
-    Difference,
-    Predictions,
-    Record,
     Result,
     RunDirectory,
-    Scores,
-    SearchReport,
-    SplitRecord,
-    Trial,
-    environment,
     load_run,
 )
 from pdnas.tasks import GraphTask
-
-
-class Note(Record):
-    text: str
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory.create(tmp_path / "run", "test")
-
-
-@pytest.fixture
-def architecture() -> Architecture:
-    blocks = (BlockSpec(attention="gat", heads=2, activation="relu"), BlockSpec())
-    return Architecture(blocks=blocks, gates=((0, 1),))
-
-
-@pytest.fixture
-def result(architecture: Architecture, tiny_task: GraphTask) -> Result:
-    return Result(
-        task="tiny",
-        split=SplitRecord(name="own", sha256="ab", seeds=(), members=("ab",)),
-        architecture=architecture,
-        hidden=4,
-        in_channels=tiny_task.in_channels,
-        out_channels=tiny_task.out_channels,
-        class_names=("a", "b", "c"),
-        parameters=architecture.parameters(tiny_task, 4),
-        recipe={"lr": 0.01},
-        metric="accuracy",
-        val=Scores.of([0.5, 0.75]),
-        test=Scores.of([0.25, 0.5]),
-        epochs=(3, 4),
-        seeds=(0, 1),
-        train_seconds=1.5,
-        device="cpu",
-    )
-
-
-def files(run: RunDirectory) -> set[str]:
-    return {str(path.relative_to(run.path)) for path in run.path.rglob("*") if path.is_file()}
-
-
-@pytest.mark.parametrize(
-    ("values", "mean", "std", "half"),
-    [
-        # Student's t at 97.5 %: 4.302653 with two degrees of freedom, 12.706205 with one.
-        ([0.48, 0.5, 0.52], 0.5, 0.02, 4.302652729911275 * 0.02 / math.sqrt(3)),
-        ([0.49, 0.51], 0.5, math.sqrt(2e-4), 12.706204736174698 * math.sqrt(2e-4) / math.sqrt(2)),
-        ([0.5, 0.5, 0.5, 0.5], 0.5, 0.0, 0.0),
-    ],
-)
-def test_scores_are_mean_std_and_t_interval(
-    values: list[float], mean: float, std: float, half: float
-) -> None:
-    scores = Scores.of(values)
-    assert scores.mean == pytest.approx(mean)
-    assert scores.std == pytest.approx(std)
-    assert scores.interval == pytest.approx((mean - half, mean + half))
-    assert scores.values == tuple(values)
-
-
-def test_an_interval_stays_between_0_and_1() -> None:
-    assert Scores.of([0.1, 0.9]).interval == (0.0, 1.0)
-
-
-def test_a_single_score_has_no_interval() -> None:
-    assert Scores.of([0.5]) == Scores(mean=0.5, std=0.0, interval=None, values=(0.5,))
-
-
-def test_a_difference_is_that_of_pairs_with_a_t_interval() -> None:
-    # Mean 2, standard deviation 1; t of two degrees of freedom is 4.302653.
-    ahead = Difference.of([1.0, 2.0, 3.0])
-    half = 4.302653 / math.sqrt(3)
-    assert (ahead.mean, ahead.pairs) == (2.0, 3)
-    assert ahead.interval == pytest.approx((2 - half, 2 + half), abs=1e-5)
-    assert Difference.of([-0.5]) == Difference(mean=-0.5, interval=None, pairs=1)
-
-
-def test_trainings_with_the_same_seed_are_a_pair() -> None:
-    ahead = Difference.between(Scores.of([0.5, 0.6, 0.7]), Scores.of([0.4, 0.4, 0.4]))
-    assert ahead.mean == pytest.approx(20)
-    assert ahead.pairs == 3
-
-
-@pytest.mark.parametrize(
-    ("differences", "is_noise"),
-    [([1.0], True), ([1.0, -1.0], True), ([1.0, 1.1, 1.2], False), ([-1.0, -1.1, -1.2], False)],
-)
-def test_an_interval_that_holds_zero_tells_nobody_apart(
-    differences: list[float], is_noise: bool
-) -> None:
-    assert Difference.of(differences).is_noise == is_noise
-
-
-def test_scores_are_shown_in_percent() -> None:
-    assert str(Scores.of([0.8125])) == "81.25"
-    assert str(Scores.of([0.7, 0.8, 0.9])) == "80.00 ± 10.00"
 
 
 def test_a_new_run_is_an_empty_folder(run: RunDirectory) -> None:
@@ -189,13 +77,6 @@ def test_only_a_folder_with_settings_is_a_run(run: RunDirectory, tmp_path: Path)
     assert RunDirectory.open(str(run.path)).path == run.path
 
 
-def test_a_record_comes_back(run: RunDirectory) -> None:
-    run.write_json("note.json", Note(text="ü"))
-    assert run.has("note.json")
-    assert run.read_record("note.json", Note) == Note(text="ü")
-    assert json.loads((run.path / "note.json").read_text()) == {"text": "ü"}
-
-
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_failing_write_leaves_the_old_file_and_no_draft(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch, step: str
@@ -228,38 +109,6 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_draft(
     assert files(run) == {"note.json"}
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_number_that_is_not_finite_is_not_written(run: RunDirectory, value: float) -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        run.write_json("note.json", {"a": {"b": [value]}})
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        run.append_history([{"a": value}])
-    assert files(run) == set()
-
-
-def test_a_missing_record_tells_to_finish_the_run(run: RunDirectory) -> None:
-    with pytest.raises(RunError, match=r"has no result\.json; finish it with: pdnas resume "):
-        run.read_record(RESULT, Note)
-
-
-@pytest.mark.parametrize(
-    "content", ["", '{"text": ', "[]", "{}", '{"text": 1}', '{"text": "a", "more": 1}']
-)
-def test_a_record_that_is_not_valid_is_one_sentence(run: RunDirectory, content: str) -> None:
-    (run.path / "note.json").write_text(content)
-    with pytest.raises(
-        RunError, match=r"note\.json' is damaged, or of another version of pdnas: .+; run again\.$"
-    ) as caught:
-        run.read_record("note.json", Note)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_record_that_cannot_be_read_is_one_sentence(run: RunDirectory) -> None:
-    (run.path / "note.json").mkdir()
-    with pytest.raises(RunError, match=r"cannot be read \(Is a directory\)"):
-        run.read_record("note.json", Note)
-
-
 def test_weights_come_back(run: RunDirectory) -> None:
     weights = {"a": torch.randn(3, 4).t(), "b": torch.nn.Parameter(torch.zeros(2))}
     run.write_weights(WEIGHTS, weights)
@@ -288,24 +137,6 @@ def test_a_pickle_in_place_of_weights_is_refused_and_not_run(
     with pytest.raises(RunError, match=r"model\.safetensors' cannot be read"):
         run.read_weights(WEIGHTS)
     assert not (tmp_path / "touched").exists()
-
-
-def test_a_result_names_the_classes_of_its_logits(result: Result) -> None:
-    logits = torch.tensor([[0.0, 1.0, 0.5], [2.0, 1.0, 0.5]])
-    assert result.classes(logits) == ("b", "a")
-    yes = result.model_copy(update={"out_channels": 1, "class_names": ("no", "yes")})
-    assert yes.classes(torch.tensor([[0.1], [-3.0]], requires_grad=True)) == ("yes", "no")
-    several = result.model_copy(update={"metric": "micro-f1"})
-    assert several.classes(logits) == (("b", "c"), ("a", "b", "c"))
-    with pytest.raises(PdnasError, match=r"Logits of shape \[2, 3\] are not those of this network"):
-        yes.classes(logits)
-
-
-def test_a_result_is_a_line_where_it_is_shown_as_a_value(result: Result) -> None:
-    assert repr(result) == (
-        f"Result(tiny: test accuracy {result.test} %, validation {result.val} %, "
-        f"{result.parameters:,} parameters)"
-    )
 
 
 def test_missing_and_truncated_weights_are_one_sentence(run: RunDirectory) -> None:
@@ -356,16 +187,6 @@ def test_a_history_that_cannot_be_written_is_one_sentence(run: RunDirectory) -> 
         run.append_history([{"epoch": 0}])
 
 
-def test_a_result_without_weights_says_so(result: Result) -> None:
-    with pytest.raises(RunError, match=r"no weights; read it with pdnas\.load_run"):
-        _ = result.model
-
-
-def test_a_result_is_frozen(result: Result) -> None:
-    with pytest.raises(ValidationError):
-        setattr(result, "hidden", 5)  # noqa: B010
-
-
 def test_a_run_comes_back_with_the_same_result_and_logits(
     run: RunDirectory, result: Result, tiny_task: GraphTask
 ) -> None:
@@ -397,40 +218,9 @@ def test_an_unfinished_run_has_no_result(run: RunDirectory) -> None:
         load_run(run.path)
 
 
-def test_the_summary_names_what_a_reader_needs(result: Result) -> None:
-    text = result.summary()
-    assert "tiny, split own: test accuracy 37.50" in text
-    assert "2 runs, validation 62.50" in text
-    assert "95 % interval" in text
-    assert str(result.architecture) in text
-    assert f"{result.parameters:,} parameters, 1.5 s on cpu" in text
-
-
-def test_the_summary_carries_the_note(result: Result) -> None:
-    noted = result.model_copy(update={"note": "mended", "test": Scores.of([0.5])})
-    assert noted.summary().startswith("tiny (mended), split own")
-    assert "interval" not in noted.summary()
-    assert "1 run," in noted.summary()
-
-
-def test_the_environment_says_what_a_result_may_depend_on() -> None:
-    found = environment(torch.device("cpu"), threads=3)
-    assert found["device"] == "cpu"
-    assert found["threads"] == 3
-    assert found["packages"]["torch"].startswith(torch.__version__.split("+")[0])
-    json.dumps(found)
-
-
 def test_the_checkpoint_has_its_folder_from_the_start(run: RunDirectory) -> None:
     run.write_json(CHECKPOINT, {"a": 1})
     assert run.has(CHECKPOINT)
-
-
-def test_the_interval_over_splits_is_that_of_their_means() -> None:
-    means = Scores.of([0.70, 0.75, 0.80])
-    repeated = Scores.of([0.70] * 10 + [0.75] * 10 + [0.80] * 10, splits=3)
-    assert repeated.interval == pytest.approx(means.interval)
-    assert repeated.mean == pytest.approx(means.mean)
 
 
 PREVIOUS = SEARCH_STATE.with_name("search.previous.safetensors")
@@ -680,78 +470,6 @@ def test_settings_of_no_known_command_are_one_sentence(
         run.read_record(SETTINGS, AnySettings)
 
 
-@pytest.fixture
-def trial(architecture: Architecture) -> Trial:
-    return Trial(
-        architecture=architecture,
-        hidden=4,
-        seed=2**32,
-        shared_val=0.5,
-        val=0.75,
-        epoch=3,
-        epochs=25,
-        rungs=(0.5, 0.625),
-        seconds=0.1,
-    )
-
-
-@pytest.fixture
-def control(architecture: Architecture) -> Control:
-    return Control(
-        name="random",
-        architecture=architecture,
-        hidden=4,
-        parameters=99,
-        val=Scores.of([0.5, 0.75]),
-        test=Scores.of([0.25]),
-        seconds=1.25,
-    )
-
-
-@pytest.fixture
-def report(trial: Trial, control: Control) -> SearchReport:
-    return SearchReport(
-        settings={"name": "pdnas", "epochs": 400, "nested": {"a": [1, None]}},
-        seed=7,
-        epochs=400,
-        trials=(trial, trial.model_copy(update={"val": 0.5})),
-        controls=(control,),
-        rank_correlation=-0.25,
-        training_seconds=2.5,
-        candidate_seconds=1.5,
-        warnings=("One.", "Two."),
-        stopped="budget",
-    )
-
-
-@pytest.mark.parametrize("name", ["trial", "control", "report"])
-def test_records_of_a_search_come_back(
-    run: RunDirectory, name: str, request: pytest.FixtureRequest
-) -> None:
-    record: Record = request.getfixturevalue(name)
-    run.write_json("record.json", record)
-    assert run.read_record("record.json", type(record)) == record
-
-
-def test_a_result_comes_back_with_the_report_of_its_search(
-    run: RunDirectory, result: Result, report: SearchReport
-) -> None:
-    searched = result.model_copy(
-        update={"strategy": "pdnas", "space": "paper", "search": report, "search_seconds": 3.5}
-    )
-    run.write_json(RESULT, searched)
-    read = run.read_record(RESULT, Result)
-    assert read == searched
-    assert read.search == report
-    assert "5.0 s on cpu" in read.summary()  # 3.5 of the search and 1.5 of the trainings
-
-
-@pytest.mark.parametrize("stopped", ["fire", ""])
-def test_a_job_stops_for_a_known_reason(report: SearchReport, stopped: str) -> None:
-    with pytest.raises(ValidationError, match="stopped"):
-        SearchReport.model_validate({**report.model_dump(), "stopped": stopped})
-
-
 def test_a_run_is_worked_on_by_one_at_a_time(run: RunDirectory) -> None:
     other, why = RunDirectory(run.path), "is worked on by another process; wait for it, or"
     with run.alone(), pytest.raises(RunError, match=why), other.alone():
@@ -765,92 +483,3 @@ def test_a_run_that_cannot_be_kept_for_oneself_is_one_sentence(run: RunDirectory
     why = r"\.lock' cannot be written \(Is a directory\)"
     with pytest.raises(RunError, match=why), run.alone():
         pytest.fail("not alone")
-
-
-@pytest.fixture
-def predictions() -> Predictions:
-    return Predictions(
-        logits=torch.tensor([[0.5, -1.0], [2.0, 0.25]]),
-        labels=torch.tensor([1, -1]),
-        part=torch.tensor([3, 0], dtype=torch.uint8),
-        graph=torch.tensor([0, 0]),
-        node_ids=("Zoë, \n2", "\ud800"),
-    )
-
-
-def test_predictions_come_back(run: RunDirectory, predictions: Predictions) -> None:
-    run.write_predictions(predictions)
-    read = run.read_predictions()
-    for name in ("logits", "labels", "part", "graph"):
-        assert torch.equal(getattr(read, name), getattr(predictions, name))
-    assert read.node_ids == predictions.node_ids
-
-
-def test_predictions_that_are_not_there_are_one_sentence(run: RunDirectory) -> None:
-    with pytest.raises(RunError, match=r"holds no predictions: .+ give the data to pdnas predict"):
-        run.read_predictions()
-
-
-@pytest.mark.parametrize("how", ["cut", "other tensors", "other ids", "other counts"])
-def test_damaged_predictions_are_one_sentence(
-    run: RunDirectory, predictions: Predictions, how: str
-) -> None:
-    run.write_predictions(predictions)
-    path = run.path / PREDICTIONS
-    tensors = load_file(path)
-    if how == "cut":
-        path.write_bytes(path.read_bytes()[:-5])
-    elif how == "other tensors":
-        save_file({**tensors, "more": torch.zeros(1)}, path)
-    elif how == "other ids":
-        save_file({**tensors, "node_ids": torch.tensor([91], dtype=torch.uint8)}, path)
-    else:
-        save_file({**tensors, "part": torch.zeros(3, dtype=torch.uint8)}, path)
-    with pytest.raises(RunError, match=r"cannot be read \(.+\); give the data to pdnas predict"):
-        run.read_predictions()
-
-
-def test_a_result_of_an_early_version_knows_nothing_of_its_data(
-    run: RunDirectory, result: Result
-) -> None:
-    plain = result.model_dump(mode="json")
-    del plain["data"]
-    run.write_json(RESULT, plain)
-    assert run.read_record(RESULT, Result) == result
-    assert result.data is None
-
-
-def test_a_notebook_sees_the_network_and_its_figures(result: Result) -> None:
-    shown = result._repr_html_()
-    assert shown.count("<svg") == 1
-    # The interval is wide: two values.
-    spreads = ("37.50 ± 17.68", "62.50 ± 17.68", "0.00 to 100.00")
-    for text in ("tiny, split own: accuracy in %", *spreads):
-        assert text in shown
-    assert f"{result.parameters:,}" in shown
-
-
-def test_a_notebook_sees_only_text_where_names_are_markup(result: Result) -> None:
-    hostile = "<img src=x onerror=alert(1)>"
-    named = result.model_copy(update={"task": hostile, "note": hostile, "metric": hostile})
-    assert hostile not in named._repr_html_()
-    assert named._repr_html_().count(html.escape(hostile)) == 3
-
-
-def test_a_notebook_sees_a_published_network_in_figures_alone(result: Result) -> None:
-    published = result.model_copy(update={"architecture": BASELINES["gcnii"].design})
-    assert "<svg" not in published._repr_html_()
-    assert "<table" in published._repr_html_()
-
-
-def test_a_name_that_is_not_registered_here_says_what_to_import(
-    result: Result, tmp_path: Path
-) -> None:
-    run = RunDirectory.create(tmp_path / "run", "test")
-    values = result.model_dump(mode="json")
-    values["architecture"]["blocks"][0]["attention"] = "mine"
-    run.write_json(RESULT, values)
-    with pytest.raises(RunError, match=r"import the module that registers it first") as caught:
-        run.read_record(RESULT, Result)
-    assert "Unknown attention 'mine'" in str(caught.value)
-    assert "\n" not in str(caught.value)
