@@ -222,6 +222,13 @@ class Progress(Record):
     seconds: float = 0.0
     history_bytes: int = 0
 
+    @classmethod
+    def new(cls, job: Job, task: GraphTask, plan: Plan) -> "Progress":
+        """That of a job of which nothing is done yet."""
+        return cls(
+            data=task.source.sha256, split=task.split.sha256, plan=plan, job_recipe=job.recipe
+        )
+
 
 class Mark(Record):
     """Where a saved state of a search belongs.

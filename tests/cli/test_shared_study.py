@@ -20,7 +20,7 @@ from optuna.storages.journal import BaseJournalBackend
 from optuna.trial import FrozenTrial, TrialState
 from tests.conftest import Here, Server
 
-from pdnas.cli.tune import TuningProgress
+from pdnas.cli.trials import TuningProgress
 from pdnas.runs import JOURNAL, SETTINGS, load_run
 from pdnas.tuning import postgresql
 from pdnas.tuning.study import INTERRUPTED

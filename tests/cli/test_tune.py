@@ -19,7 +19,8 @@ from tests.cli.conftest import WORKER_FLAGS, every_worker_flag
 from tests.conftest import Here
 
 from pdnas.architecture import Architecture
-from pdnas.cli.tune import TuneSettings, TuningProgress
+from pdnas.cli.trials import TuningProgress
+from pdnas.cli.tune import TuneSettings
 from pdnas.errors import DivergedError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
@@ -368,7 +369,7 @@ def test_a_terminal_gets_a_table_of_the_trials(
 
     terminal = Terminal()
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("pdnas.cli.tune.REFRESH", 0.0)
+    monkeypatch.setattr("pdnas.cli.trials.REFRESH", 0.0)
     monkeypatch.setattr(sys, "stderr", terminal)
     assert pdnas("tune", tiny, *GIVEN).returncode == 0
     said = re.sub(r"\x1b\[[0-9;?]*\w", "", terminal.getvalue())

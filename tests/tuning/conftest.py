@@ -35,8 +35,17 @@ class Deed(Work):
     """
 
     deed: Literal[
-        *("end", "throw", "refuse", "ask", "die", "die once", "hang"),
-        *("gobble", "devour", "labor", "hold"),
+        "end",
+        "throw",
+        "refuse",
+        "ask",
+        "die",
+        "die once",
+        "hang",
+        "gobble",
+        "devour",
+        "labor",
+        "hold",
     ]
     diary: Path
 

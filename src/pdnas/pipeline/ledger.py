@@ -61,6 +61,11 @@ class Ledger:
             self.run.cut_history(0)
             self.run.write_json(PIPELINE, progress)
 
+    def forget_unfinished(self) -> None:
+        """Cut the history to what is finished."""
+        if self.run is not None:
+            self.run.cut_history(self.progress.history_bytes)
+
     def resume(self, task: GraphTask, cells: int) -> bool:
         """Go on where the run ended; false: it is a new one.
 

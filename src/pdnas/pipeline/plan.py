@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 import torch
 
 from pdnas.errors import DivergedError, SearchError
-from pdnas.job import Job, Plan, Progress, Tuner
+from pdnas.job import Job, Plan, Tuner
 from pdnas.pipeline.budget import CANDIDATE_SHARE, SEARCH_SHARE, reserve
 from pdnas.pipeline.contest import FINALISTS, designs
 from pdnas.pipeline.race import KEEP_UP, RUNG
 from pdnas.search import Problem
-from pdnas.tasks import GraphTask
 from pdnas.training.epochs import WORTHWHILE
 from pdnas.training.parallel import agreed
 from pdnas.training.seeds import train_once
@@ -88,13 +87,6 @@ def make_plan(
         final_seconds=final,
         epoch_seconds=training,
         refines=refines,
-    )
-
-
-def new_progress(job: Job, task: GraphTask, plan: Plan) -> Progress:
-    """That of a job of which nothing is done yet."""
-    return Progress(
-        data=task.source.sha256, split=task.split.sha256, plan=plan, job_recipe=job.recipe
     )
 
 

@@ -13,7 +13,7 @@ from pdnas.pipeline.contest import best_of
 from pdnas.pipeline.finals import Finals, controls
 from pdnas.pipeline.ledger import Ledger
 from pdnas.pipeline.outcome import Outcome, Stopped
-from pdnas.pipeline.plan import make_plan, new_progress
+from pdnas.pipeline.plan import make_plan
 from pdnas.pipeline.problems import check_incumbents, grid
 from pdnas.pipeline.searches import Searches
 from pdnas.pipeline.trials import Trials
@@ -187,8 +187,7 @@ class Pipeline:
             for number in range(done, len(self._problems)):
                 self._searches.search(number)
         elif done < len(self._problems):
-            if self._ledger.run is not None:
-                self._ledger.run.cut_history(self.progress.history_bytes)
+            self._ledger.forget_unfinished()
             jobs = [self._job_of(problem) for problem in self._problems]
             found = self._searcher(jobs, self.task, self.progress.plan, on_cell=self.watcher.found)
             for cell, lines in found[done:]:
@@ -212,7 +211,7 @@ class Pipeline:
         if self._ledger.resume(self.task, len(self._problems)):
             return
         plan = make_plan(self.job, self._problems, self._tuner, self._ledger.elapsed)
-        self._ledger.begin(new_progress(self.job, self.task, plan))
+        self._ledger.begin(Progress.new(self.job, self.task, plan))
         self.watcher.planned(plan, self._problems)
 
     @property

@@ -11,9 +11,9 @@ from typing import Any, Self
 
 from pdnas.architecture import Architecture
 from pdnas.errors import PdnasError
-from pdnas.job import Job, Plan
+from pdnas.job import Job, Plan, Progress
 from pdnas.models import AnyDesign
-from pdnas.pipeline import Pipeline, new_progress
+from pdnas.pipeline import Pipeline
 from pdnas.runs import PIPELINE, SETTINGS, Record, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
@@ -207,7 +207,7 @@ class SearchWork(Work):
                 shutil.rmtree(self.run)  # whoever made it died before anything else was written
             run = RunDirectory.open(self.run) if known else RunDirectory.create(self.run, "search")
             if plan is not None and not run.has(PIPELINE):
-                run.write_json(PIPELINE, new_progress(self.job, task, plan))
+                run.write_json(PIPELINE, Progress.new(self.job, task, plan))
             if not known:
                 run.write_json(SETTINGS, self.model_copy(update={"run": None}))
         return Pipeline(self.job, task, run=run, watcher=Watcher(), started=time.monotonic())
