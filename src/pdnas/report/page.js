@@ -6,6 +6,8 @@
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   // On dark paper black is not seen and deep blue hardly.
+  // On white paper yellow is hardly seen.
+  const onLight = { "#f0e442": "#a89a00" };
   const onDark = { "#000000": "#f2f2f2", "#0072b2": "#3f9fe0", "#56b4e9": "#b5e3ff", "#009e73": "#22c79a" };
 
   // Browsers may refuse storage to pages that are opened from disk.
@@ -19,13 +21,15 @@
     if (Array.isArray(value)) return value;
     if (value && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([key, part]) => [
-        key, key === "color" && isDark() ? onDark[part] || part : recolored(part),
+        key, key === "color" && typeof part === "string" ? (isDark() ? onDark : onLight)[part] || part : recolored(part),
       ]));
     }
     return value;
   }
 
-  function dressed(layout, element) {
+  const isNarrow = (element) => element.clientWidth < 500;
+
+  function dressed({ layout, narrow }, element) {
     const axis = { gridcolor: color("--grid"), linecolor: color("--rule"), zerolinecolor: color("--rule"), automargin: true };
     const full = {
       ...layout,
@@ -37,11 +41,11 @@
       legend: { orientation: "h", y: -0.2, yanchor: "top", x: 0, itemwidth: 44, font: { size: 11 } },
       hovermode: "closest",
       hoverlabel: { namelength: -1 },
-      dragmode: element.clientWidth < 500 ? false : "zoom",
+      dragmode: isNarrow(element) ? false : "zoom",
     };
-    for (const name of ["xaxis", "yaxis", "yaxis2"]) {
+    for (const name of ["xaxis", "xaxis2", "yaxis", "yaxis2"]) {
       if (!(name in full)) continue;
-      full[name] = { ...axis, ...full[name] };
+      full[name] = { ...axis, ...full[name], ...(isNarrow(element) && narrow ? narrow[name] : {}) };
       full[name].title = { standoff: 6, ...full[name].title };
     }
     return full;
@@ -52,9 +56,9 @@
     const config = {
       responsive: true, displaylogo: false, showSendToCloud: false, showLink: false, plotlyServerURL: "",
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-      displayModeBar: element.clientWidth < 500 ? false : "hover",
+      displayModeBar: isNarrow(element) ? false : "hover",
     };
-    Plotly.react(element, plot.data.map(recolored), dressed(plot.layout, element), config)
+    Plotly.react(element, plot.data.map(recolored), dressed(plot, element), config)
       .then(() => { element.dataset.drawn = "yes"; });
   }
 
