@@ -105,8 +105,8 @@ def draw_candidates(rated: Sequence[Rated], correlation: float | None) -> Figure
         axes["xaxis"]["domain"] = [0, STRIP - 0.03]
         axes["xaxis2"] = {
             "domain": [STRIP, 1],
-            "range": [-1, 3],
-            "tickvals": [0],
+            "range": [-0.8, len(rest) + 0.3],
+            "tickvals": [(len(rest) - 1) / 2],
             "ticktext": ["none"],
             "showgrid": False,
             "zeroline": False,
@@ -147,7 +147,7 @@ def _points(told: Sequence[Rated], rest: Sequence[Rated]) -> list[Plot]:
     """The trainings: those that were estimated, and beside them those that were not."""
     parts = [
         ("x", told, {one.number: round(100 * (one.shared or 0), 2) for one in told}),
-        ("x2", rest, dict.fromkeys((one.number for one in rest), 0.0)),
+        ("x2", rest, {one.number: float(place) for place, one in enumerate(rest)}),
     ]
     if not told:
         parts = [("x", rest, {one.number: float(one.number) for one in rest})]

@@ -38,7 +38,10 @@
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: 12, color: color("--ink") },
       margin: { l: 48, r: 16, t: 8, b: 40 },
-      legend: { orientation: "h", y: -0.2, yanchor: "top", x: 0, itemwidth: 44, font: { size: 11 } },
+      legend: {
+        orientation: "h", yref: "container", y: 0, yanchor: "bottom", x: 0, maxheight: 0.8, itemwidth: 44,
+        font: { size: 11 },
+      },
       hovermode: "closest",
       hoverlabel: { namelength: -1 },
       dragmode: isNarrow(element) ? false : "zoom",
@@ -51,8 +54,17 @@
     return full;
   }
 
+  // On a phone the legend has few columns: the plot grows by its lines.
+  function grow(element, data) {
+    const names = data.filter((trace) => trace.showlegend !== false).map((trace) => (trace.name || "").length);
+    if (!isNarrow(element) || names.length < 2) return;
+    const columns = Math.max(1, Math.floor((element.clientWidth - 64) / (56 + 6.5 * Math.max(...names))));
+    element.style.height = `${240 + 19 * Math.ceil(names.length / columns)}px`;
+  }
+
   function draw(element) {
     const plot = plots[element.dataset.plot];
+    grow(element, plot.data);
     const config = {
       responsive: true, displaylogo: false, showSendToCloud: false, showLink: false, plotlyServerURL: "",
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],

@@ -10,8 +10,8 @@ from pdnas.space import SearchSpace
 
 ABOUT = {
     "expansion": "How wide the transform is inside, in hidden sizes; 0 is a plain linear map.",
-    "propagation": "How far messages travel: 1 is one step by the attention, more the mean of so "
-    "many steps and one, 0 none at all.",
+    "propagation": "How far messages travel: 0 is nowhere, 1 one step by the attention, K the mean "
+    "of the powers 0 to K of the adjacency.",
     "attention": "How much each neighbor counts, where messages travel one step.",
     "heads": "How many attentions look side by side.",
     "aggregation": "How what neighbors say becomes one message.",
