@@ -179,7 +179,9 @@ def test_long_names_leave_room_for_a_matrix_on_a_phone(visit: Any) -> None:
 
 def test_a_long_word_stays_in_its_cell(visit: Any) -> None:
     page = visit("search", viewport={"width": 390, "height": 844}).page
-    page.evaluate("document.querySelector('#classes-section tbody th').textContent = 'a'.repeat(200)")
+    page.evaluate(
+        "document.querySelector('#classes-section tbody th').textContent = 'a'.repeat(200)"
+    )
 
     cell = page.locator("#classes-section tbody th").first
 

@@ -59,7 +59,7 @@
     const names = data.filter((trace) => trace.showlegend !== false).map((trace) => (trace.name || "").length);
     if (!isNarrow(element) || names.length < 2) return;
     const columns = Math.max(1, Math.floor((element.clientWidth - 64) / (56 + 6.5 * Math.max(...names))));
-    element.style.height = `${240 + 19 * Math.ceil(names.length / columns)}px`;
+    element.style.height = `${270 + 19 * Math.ceil(names.length / columns)}px`;
   }
 
   function draw(element) {

@@ -222,7 +222,7 @@ def _beside(result: Result) -> Table | None:
     rows = [own, *(_row_of(control) for control in controls)]
     return Table(
         f"The network found beside the controls, {result.metric} in %, mean ± standard deviation, "
-        f"intervals {over(result)}",
+        f"intervals {over(result)}, seconds of these trainings",
         (
             "network",
             "validation",
@@ -230,7 +230,7 @@ def _beside(result: Result) -> Table | None:
             "95 % interval of test",
             "trainings",
             "parameters",
-            "seconds of trainings",
+            "seconds",
         ),
         tuple(
             (
