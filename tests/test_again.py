@@ -119,7 +119,7 @@ def trained(words: list[str]) -> TrainSettings:
 
 def test_paths_are_quoted_and_as_they_were_given(tmp_path: Path) -> None:
     wanted = asked(["pdnas", "search", "my data/graph.npz"])
-    task = TaskFlags(task="/home/someone/my data/graph.npz")
+    task = TaskFlags(task="/home/someone/my data/graph.npz", data_root=Path("/elsewhere"))
     run = RunDirectory.create(tmp_path / "a run", "x")
     run.write_json(SETTINGS, wanted.model_copy(update={"task": task}))
 

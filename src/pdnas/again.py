@@ -190,7 +190,9 @@ def _task_words(settings: SearchSettings | TrainSettings) -> list[str]:
     assert task is not None  # a graph in memory has no command
     words = [settings.task_name if task.task.endswith(settings.task_name) else task.task]
     for name, value in asdict(task).items():
-        is_place = name == "data_root" and task.task == EMBEDDED  # it is in the package
+        # What is in the package or has a path of its own is not looked for in a data root.
+        is_found = task.task == EMBEDDED or Path(task.task).is_absolute()
+        is_place = name == "data_root" and is_found
         if name != "task" and not is_place and value != getattr(TaskFlags(), name):
             words += _flag(name, value)
     return words

@@ -144,6 +144,51 @@ def test_a_phone_scrolls_one_way(visit: Any, name: str) -> None:
     assert wide == [390, 390]
 
 
+UNREADABLE = """(plot) => {
+    const legend = plot.querySelector('.legend'), title = plot.querySelector('.xtitle');
+    if (!legend || !title) return [];
+    const bar = legend.querySelector('.scrollbar');
+    const found = [];
+    if (bar && bar.getBoundingClientRect().height > 0) found.push('scrolls');
+    if (legend.getBoundingClientRect().top < title.getBoundingClientRect().bottom - 1)
+        found.push('hides the title of the axis');
+    if (plot.querySelector('.nsewdrag').getBoundingClientRect().height < 90)
+        found.push('leaves no room');
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("name", ["search", "several", "tuning"])
+def test_legends_are_whole_and_hide_nothing(visit: Any, name: str, width: int) -> None:
+    visited = visit(name, viewport={"width": width, "height": 844})
+    visited.draw_all()
+
+    for plot in visited.page.locator(".plot").all():
+        assert plot.evaluate(UNREADABLE) == [], plot.get_attribute("id")
+
+
+def test_long_names_leave_room_for_a_matrix_on_a_phone(visit: Any) -> None:
+    visited = visit("search", viewport={"width": 390, "height": 844})
+    visited.draw_all()
+
+    cells = visited.page.locator("#plot-confusion .heatmaplayer image").bounding_box()
+
+    assert cells["width"] > 120
+
+
+def test_a_long_word_stays_in_its_cell(visit: Any) -> None:
+    page = visit("search", viewport={"width": 390, "height": 844}).page
+    page.evaluate(
+        "document.querySelector('#classes-section tbody th').textContent = 'a'.repeat(200)"
+    )
+
+    cell = page.locator("#classes-section tbody th").first
+
+    assert cell.evaluate("(element) => element.scrollWidth - element.clientWidth") <= 0
+    assert cell.bounding_box()["width"] < 300
+
+
 def test_a_click_toggles_a_trace(visit: Any) -> None:
     visited = visit("search")
     visited.draw_all()

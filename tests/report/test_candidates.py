@@ -34,23 +34,50 @@ def test_the_network_found_stands_out() -> None:
     figure = draw_candidates(rated, 0.75)
 
     assert [one.chosen for one in rated] == [False, True, False]
-    others, found = figure.plot["data"]
+    others, found, beside = figure.plot["data"]
     assert (others["x"], others["y"]) == ([40.0], [50.0])
+    assert (beside["xaxis"], beside["y"], beside["text"]) == ("x2", [70.0], ["2"])
+    assert not beside["showlegend"]
     assert (found["x"], found["y"], found["text"]) == ([60.0], [60.0], ["1"])
     assert others["marker"]["symbol"] != found["marker"]["symbol"]
     assert "rank correlation of the two is 0.75" in figure.caption
-    assert "1 without an estimate are in the table only" in figure.caption
+    assert "1 training without an estimate is at the right edge" in figure.caption
     assert figure.table is not None
     assert [row[0] for row in figure.table.rows] == ["0", "1 (found)", "2"]
     assert str(ARCHITECTURES[1]) in found["hovertext"][0]
 
 
-def test_a_network_that_was_not_estimated_is_said_to_be_found() -> None:
+def test_a_network_that_was_not_estimated_stands_out_at_the_edge() -> None:
     rated = read_candidates([trial(0, 0.4), trial(1, None)], ARCHITECTURES[1], 8)
 
-    caption = draw_candidates(rated, None).caption
+    figure = draw_candidates(rated, None)
 
-    assert "1 without an estimate, the network found among them, are in the table only" in caption
+    _, found = figure.plot["data"]
+    assert (found["name"], found["xaxis"]) == ("the network found", "x2")
+    assert figure.plot["layout"]["xaxis2"]["ticktext"] == ["none"]
+
+
+def test_designs_among_the_candidates_have_their_names() -> None:
+    designs = {ARCHITECTURES[1]: "gat"}
+
+    figure = draw_candidates(
+        read_candidates([trial(0, 0.4), trial(1, None)], None, 8, designs=designs), None
+    )
+
+    assert "Hand-designed networks were candidates too: gat." in figure.caption
+    assert figure.table is not None
+    assert figure.table.rows[1][-1] == f"gat: {ARCHITECTURES[1]}"
+
+
+def test_trainings_that_fell_behind_are_hollow() -> None:
+    behind = trial(0, 0.4).model_copy(update={"rungs": (0.3,)})
+
+    figure = draw_candidates(read_candidates([behind, trial(1, 0.5)], None, 8, epochs=18), None)
+
+    assert figure.plot["data"][0]["marker"]["symbol"] == ["circle-open", "circle"]
+    assert "1 that is hollow ended early" in figure.caption
+    assert figure.table is not None
+    assert [row[4] for row in figure.table.rows] == ["5, ended early", "5"]
 
 
 def test_several_trainings_of_the_network_found_are_explained() -> None:

@@ -50,10 +50,27 @@ def test_several_labels_have_scores_and_no_matrix() -> None:
     assert class_table(record).header[0] == "label"
 
 
-def test_a_class_that_is_never_met_has_no_division_by_zero() -> None:
+def test_what_a_class_without_nodes_came_to_is_not_known() -> None:
+    record = read_classes(predictions([A, B], [0, 0], [3, 3]), ("a", "b"))
+
+    bars, _ = draw_classes(record)
+
+    assert (record.scores[1].precision, record.scores[1].recall) == (0.0, None)
+    assert "The hardest class is a with 66.7 %." in bars.caption
+    assert "1 without nodes in the test part cannot be judged" in bars.caption
+
+
+def test_a_class_that_is_neither_met_nor_said_has_no_figures() -> None:
     record = read_classes(predictions([A], [0], [3]), ("a", "b"))
 
-    assert record.scores[1].f1 == 0.0
+    assert class_table(record).rows[1] == ("b", "-", "-", "-", "0")
+    assert draw_classes(record)[0].plot["data"][0]["y"] == [100.0, None]
+
+
+def test_a_test_part_without_labels_is_said_to_be_so() -> None:
+    record = read_classes(predictions([A], [-1], [3]), ("a", "b"))
+
+    assert draw_classes(record)[0].caption == "No class has nodes in the test part."
 
 
 def test_wilsons_interval_is_that_of_the_books() -> None:
@@ -87,6 +104,13 @@ def test_names_that_begin_alike_stay_apart() -> None:
     bars, _ = draw_classes(read_classes(predictions([A, B], [0, 1], [3, 3]), names))
 
     assert len(set(bars.plot["data"][0]["x"])) == 2
+    assert bars.plot["narrow"]["xaxis"]["ticktext"] == ["0 a very l…", "1 a very l…"]
+
+
+def test_a_caption_has_no_endless_names() -> None:
+    bars, _ = draw_classes(read_classes(predictions([B, B], [0, 1], [3, 3]), ("a" * 99, "b")))
+
+    assert len(bars.caption) < 60
 
 
 def test_matrices_beyond_any_reading_are_left_out() -> None:

@@ -7,6 +7,7 @@ import pytest
 from pdnas.report.parts import (
     FEW,
     Section,
+    Table,
     layout,
     line,
     literal,
@@ -70,3 +71,14 @@ def test_a_section_with_a_sentence_is_not_empty() -> None:
 
 def test_what_is_unknown_is_a_dash() -> None:
     assert (percent(None), percent(0.5)) == ("-", "50.00")
+
+
+def test_columns_of_figures_alone_are_known() -> None:
+    rows = (("a", "1.50 ± 0.20", "-", "1,204", "x"), ("1", "-", "-", "7", "2"))
+
+    assert Table("t", tuple("abcde"), rows).figures == (False, True, False, True, False)
+    assert Table("t", ("a", "b"), ()).figures == (False, False)
+
+
+def test_a_name_with_markup_is_text_in_a_legend() -> None:
+    assert line("<b>a</b>", [0], [1.0], 0)["name"] == "&lt;b&gt;a&lt;/b&gt;"

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from pdnas.ops import SLOTS
 from pdnas.report.reading import Run, read_run
-from pdnas.report.slots import OPEN, Slot, draw_slots, read_slots
+from pdnas.report.slots import ABOUT, OPEN, Slot, draw_slots, read_slots
 from pdnas.space import PAPER
 
 
@@ -43,7 +44,7 @@ def test_each_block_is_a_group_and_each_op_a_line() -> None:
     assert [group.folded for group in groups] == [n >= OPEN for n in range(5)]
     figure = groups[0].figures[0]
     assert [trace["name"] for trace in figure.plot["data"]] == ["1", "2"]
-    assert figure.caption.startswith("At the end 2 is the likeliest with 80 %")
+    assert figure.caption.startswith(f"{ABOUT['heads']} At the end 2 is the likeliest with 80 %")
     assert figure.table is not None
     assert figure.table.rows == (("1", "50.0", "20.0"), ("2", "50.0", "80.0"))
 
@@ -54,11 +55,15 @@ def test_what_was_not_learned_is_folded_and_said() -> None:
     (group,) = draw_slots([slot], "p")
 
     assert group.folded
-    assert group.figures[0].caption.startswith("At the end all 3 are as likely as each other")
+    assert "At the end all 3 are as likely as each other" in group.figures[0].caption
+
+
+def test_every_slot_is_explained() -> None:
+    assert tuple(ABOUT) == tuple(SLOTS)
 
 
 def test_lines_differ_in_more_than_their_color() -> None:
-    slot = Slot(0, "x", tuple("abcdefgh"), (0,), ((0.125,),) * 8)
+    slot = Slot(0, "heads", tuple("abcdefgh"), (0,), ((0.125,),) * 8)
     traces = draw_slots([slot], "p")[0].figures[0].plot["data"]
 
     assert len({(t["line"]["color"], t["line"]["dash"]) for t in traces}) == 8

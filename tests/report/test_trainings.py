@@ -36,6 +36,13 @@ def test_a_network_is_in_the_legend_once(searched: Run) -> None:
     assert shown == ["found", "gcn"]
 
 
+def test_each_training_is_a_row() -> None:
+    figure = draw_curves([Curve("a", "seed 0", (0, 1, 2), (0.5, 0.75, 0.6))], "accuracy")
+
+    assert figure.table is not None
+    assert figure.table.rows == (("a", "seed 0", "3", "75.00", "1"),)
+
+
 def test_curves_beyond_the_most_are_left_out_and_that_is_said() -> None:
     curves = [Curve("a", f"seed {n}", (0,), (0.5,)) for n in range(CURVES + 3)]
 

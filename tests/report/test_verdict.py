@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from pdnas.models.baselines import BASELINES
 from pdnas.report.reading import Run, read_run
 from pdnas.report.verdict import against, read_verdict, trainings
 from pdnas.runs import Result, Scores
+from pdnas.space import EXTENDED
 
 
 def told(run: Run, *, own: tuple[float, ...], control: tuple[float, ...]) -> Result:
@@ -159,6 +161,20 @@ def test_of_controls_that_are_level_the_smaller_is_named(searched: Run) -> None:
 def test_a_control_with_far_fewer_parameters_is_pointed_at(searched: Run) -> None:
     assert level(searched, 400).endswith("small has less than half the parameters: 400.")
     assert "half the parameters" not in level(searched, 500)
+
+
+def test_a_network_with_the_blocks_of_a_known_one_is_said_to_have_them(searched: Run) -> None:
+    result, space = searched.result, searched.space
+    assert result is not None
+    assert space is not None
+    assert "which has the blocks of" not in read_verdict(searched).sentence
+
+    known = EXTENDED.plain(BASELINES["grand"].architecture)
+    job = searched.job.model_copy(update={"space": EXTENDED}) if searched.job else None
+    changed = result.model_copy(update={"architecture": known})
+    sentence = read_verdict(replace(searched, job=job, result=changed)).sentence
+
+    assert ", which has the blocks of grand, reaches accuracy" in sentence
 
 
 def test_a_training_has_no_controls(made: dict[str, Path]) -> None:

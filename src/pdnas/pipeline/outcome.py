@@ -192,7 +192,8 @@ class Outcome:
         for control in map(self._control, self._progress.controls):
             if control.val.mean > val.mean:
                 behind = Difference.between(control.val, val)
-                unsure = f", which {behind.pairs} training(s) cannot tell apart"
+                many = f"{behind.pairs} training{'s' if behind.pairs > 1 else ''}"
+                unsure = f", which {many} cannot tell apart"
                 yield (
                     f"The control '{control.name}' has a better validation than the network found "
                     f"({control.val} against {val} %{unsure if behind.is_noise else ''}): this "

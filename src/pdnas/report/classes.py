@@ -11,8 +11,11 @@ from pdnas.picture import BLUE
 from pdnas.report.parts import Figure, Table, layout, literal, percent
 from pdnas.runs import Predictions
 
-LARGEST, WRITTEN, LONGEST = 200, 25, 24
-"""Classes of a matrix at most; those up to which counts are written into it; letters of a name."""
+LARGEST, WRITTEN = 200, 25
+"""Classes of a matrix at most, and those up to which counts are written into it."""
+
+LONGEST, NARROW = 24, 9
+"""Letters of a name in a plot at most, and where there is little room, as on a phone."""
 
 NORMAL = 1.959964
 """Standard deviations of a normal distribution within which 95 % of it lie."""
@@ -27,16 +30,16 @@ class ClassScore:
 
     Args:
         name: Of the class or label.
-        precision: How many of those that were taken for it are of it.
-        recall: How many of it were taken for it.
-        f1: The harmonic mean of the two.
+        precision: How many of those that were taken for it are of it; none if there are none.
+        recall: How many of it were taken for it; none if there are none.
+        f1: The harmonic mean of the two; none if it neither is met nor was said.
         support: How many nodes of the test part are of it.
     """
 
     name: str
-    precision: float
-    recall: float
-    f1: float
+    precision: float | None
+    recall: float | None
+    f1: float | None
     support: int
 
 
@@ -118,9 +121,9 @@ def _scores(
     return tuple(
         ClassScore(
             name,
-            hit / told if told else 0.0,
-            hit / there if there else 0.0,
-            2 * hit / (told + there) if told + there else 0.0,
+            hit / told if told else None,
+            hit / there if there else None,
+            2 * hit / (told + there) if told + there else None,
             there,
         )
         for name, hit, told, there in rows
@@ -135,9 +138,7 @@ def class_table(record: Classes) -> Table:
         tuple(
             (
                 score.name,
-                f"{100 * score.precision:.1f}",
-                f"{100 * score.recall:.1f}",
-                f"{100 * score.f1:.1f}",
+                *(_tenths(share) for share in (score.precision, score.recall, score.f1)),
                 f"{score.support:,}",
             )
             for score in record.scores
@@ -147,26 +148,25 @@ def class_table(record: Classes) -> Table:
 
 def draw_classes(record: Classes) -> tuple[Figure, ...]:
     """The F1 of each class, and the confusion matrix where there is one of a sensible size."""
-    worst = min(record.scores, key=lambda score: score.f1)
-    labels = [f"{literal(_short(name))}" for name in record.names]
-    # Several classes may begin alike: they are told apart by their number.
-    if len(set(labels)) < len(labels):
-        labels = [f"{number} {label}" for number, label in enumerate(labels)]
+    what = "class" if record.matrix else "label"
+    labels = _labels(record.names, LONGEST)
+    narrow = {"tickvals": labels, "ticktext": _labels(record.names, NARROW)}
     bars = Figure(
         name="classes",
-        title="F1 of each class" if record.matrix else "F1 of each label",
-        caption=f"The hardest is {worst.name} with {100 * worst.f1:.1f} %.",
+        title=f"F1 of each {what}",
+        caption=_about(record.scores, what),
         plot={
             "data": [
                 {
                     "type": "bar",
                     "name": "F1",
                     "x": labels,
-                    "y": [round(100 * score.f1, 2) for score in record.scores],
+                    "y": [s.f1 if s.f1 is None else round(100 * s.f1, 2) for s in record.scores],
                     "marker": {"color": BLUE},
                 }
             ],
             "layout": layout("", "F1, %", y_axis={"range": [0, 100]}, xaxis=_categories("")),
+            "narrow": {"xaxis": narrow} if len(labels) <= WRITTEN else {},
         },
         wide=False,
     )
@@ -202,6 +202,7 @@ def draw_classes(record: Classes) -> tuple[Figure, ...]:
                 y_axis={**_categories("is"), "autorange": "reversed"},
                 xaxis=_categories("taken for"),
             ),
+            "narrow": {"xaxis": narrow, "yaxis": narrow} if len(labels) <= WRITTEN else {},
         },
         table=Table(
             "Nodes of each class, by what they were taken for",
@@ -222,5 +223,29 @@ def _categories(title: str) -> dict[str, object]:
     return {"title": {"text": title}, "type": "category", "automargin": True}
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+def _about(scores: Sequence[ClassScore], what: str) -> str:
+    """Which is the hardest of those that there are, and how many are not there."""
+    there = [(score.f1, score.name) for score in scores if score.support and score.f1 is not None]
+    if not there:
+        return f"No {what} has nodes in the test part."
+    f1, name = min(there)
+    words = f"The hardest {what} is {_short(name, LONGEST)} with {100 * f1:.1f} %."
+    if missing := len(scores) - len(there):
+        words += f" {missing} without nodes in the test part cannot be judged."
+    return words
+
+
+def _labels(names: Sequence[str], longest: int) -> list[str]:
+    """What classes are called in a plot; those that begin alike are told apart by number."""
+    labels = [literal(_short(name, longest)) for name in names]
+    if len(set(labels)) < len(labels):
+        labels = [f"{number} {label}" for number, label in enumerate(labels)]
+    return labels
+
+
+def _short(name: str, longest: int) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def _tenths(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"

@@ -6,6 +6,8 @@
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   // On dark paper black is not seen and deep blue hardly.
+  // On white paper yellow is hardly seen.
+  const onLight = { "#f0e442": "#a89a00" };
   const onDark = { "#000000": "#f2f2f2", "#0072b2": "#3f9fe0", "#56b4e9": "#b5e3ff", "#009e73": "#22c79a" };
 
   // Browsers may refuse storage to pages that are opened from disk.
@@ -19,13 +21,15 @@
     if (Array.isArray(value)) return value;
     if (value && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([key, part]) => [
-        key, key === "color" && isDark() ? onDark[part] || part : recolored(part),
+        key, key === "color" && typeof part === "string" ? (isDark() ? onDark : onLight)[part] || part : recolored(part),
       ]));
     }
     return value;
   }
 
-  function dressed(layout, element) {
+  const isNarrow = (element) => element.clientWidth < 500;
+
+  function dressed({ layout, narrow }, element) {
     const axis = { gridcolor: color("--grid"), linecolor: color("--rule"), zerolinecolor: color("--rule"), automargin: true };
     const full = {
       ...layout,
@@ -34,27 +38,39 @@
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: 12, color: color("--ink") },
       margin: { l: 48, r: 16, t: 8, b: 40 },
-      legend: { orientation: "h", y: -0.2, yanchor: "top", x: 0, itemwidth: 44, font: { size: 11 } },
+      legend: {
+        orientation: "h", yref: "container", y: 0, yanchor: "bottom", x: 0, maxheight: 0.8, itemwidth: 44,
+        font: { size: 11 },
+      },
       hovermode: "closest",
       hoverlabel: { namelength: -1 },
-      dragmode: element.clientWidth < 500 ? false : "zoom",
+      dragmode: isNarrow(element) ? false : "zoom",
     };
-    for (const name of ["xaxis", "yaxis", "yaxis2"]) {
+    for (const name of ["xaxis", "xaxis2", "yaxis", "yaxis2"]) {
       if (!(name in full)) continue;
-      full[name] = { ...axis, ...full[name] };
+      full[name] = { ...axis, ...full[name], ...(isNarrow(element) && narrow ? narrow[name] : {}) };
       full[name].title = { standoff: 6, ...full[name].title };
     }
     return full;
   }
 
+  // On a phone the legend has few columns: the plot grows by its lines.
+  function grow(element, data) {
+    const names = data.filter((trace) => trace.showlegend !== false).map((trace) => (trace.name || "").length);
+    if (!isNarrow(element) || names.length < 2) return;
+    const columns = Math.max(1, Math.floor((element.clientWidth - 64) / (56 + 6.5 * Math.max(...names))));
+    element.style.height = `${270 + 19 * Math.ceil(names.length / columns)}px`;
+  }
+
   function draw(element) {
     const plot = plots[element.dataset.plot];
+    grow(element, plot.data);
     const config = {
       responsive: true, displaylogo: false, showSendToCloud: false, showLink: false, plotlyServerURL: "",
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-      displayModeBar: element.clientWidth < 500 ? false : "hover",
+      displayModeBar: isNarrow(element) ? false : "hover",
     };
-    Plotly.react(element, plot.data.map(recolored), dressed(plot.layout, element), config)
+    Plotly.react(element, plot.data.map(recolored), dressed(plot, element), config)
       .then(() => { element.dataset.drawn = "yes"; });
   }
 

@@ -20,6 +20,7 @@ from pdnas.errors import RunError
 from pdnas.report.candidates import draw_candidates, read_candidates
 from pdnas.report.classes import class_table, draw_classes, read_classes
 from pdnas.report.comparison import comparable, difference_table, pair, side_by_side, told_apart
+from pdnas.report.designs import designs_of
 from pdnas.report.entropy import draw_entropy, read_entropy
 from pdnas.report.facts import read_facts
 from pdnas.report.gates import draw_gates, read_gates
@@ -154,7 +155,8 @@ def _network(run: Run, result: Result) -> Section:
 
 def _drawing(result: Result) -> tuple[str, str]:
     assert isinstance(result.architecture, Architecture)
-    caption = f"From {result.in_channels:,} features to {result.out_channels} logits."
+    logits = "one logit" if result.out_channels == 1 else f"{result.out_channels} logits"
+    caption = f"From {result.in_channels:,} features to {logits}."
     if result.architecture.gates:
         caption += " Arcs are shortcuts: linear maps that are added where they end."
     return Markup(draw_svg(result.architecture, result, result.hidden)), caption  # noqa: S704
@@ -195,7 +197,13 @@ def _search(run: Run) -> Iterator[Section]:
         trials = run.progress.trials
     if trials:
         found_one = result.architecture if result else None
-        rated = read_candidates(trials, found_one, result.hidden if result else 0)
+        rated = read_candidates(
+            trials,
+            found_one,
+            result.hidden if result else 0,
+            designs=designs_of(space),
+            epochs=run.job.recipe.epochs if run.job else 0,
+        )
         correlation = result.search.rank_correlation if result and result.search else None
         yield Section(
             name="candidates",
@@ -225,11 +233,12 @@ def _search_groups(
 def _about_search(run: Run) -> str:
     assert run.job is not None
     strategy = run.job.strategy
-    words = f"Strategy {strategy.name} in the space {run.job.space.name}."
+    words = f"By the strategy {strategy.name}, in the space {run.job.space.name}."
     if getattr(strategy, "estimator", None) == "additive":
         words += (
             " While the shared weights are trained, networks are tried at random; the "
-            "probabilities below are what is learned of the ops meanwhile."
+            "probabilities below are what is learned of the ops meanwhile, by what each of them "
+            "adds to validation."
         )
     elif not any("op_probs" in line for line in run.phase("search")):
         words += " This strategy rates whole networks and keeps no probabilities of single ops."

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,9 @@ POINTS = 150
 MANY = 1000
 """The most points of one of a few lines."""
 
+FIGURE = re.compile(r"[-+]?[\d,]+(\.\d+)?( (±|to) [\d,]+(\.\d+)?)?")
+"""What is written in figures alone, so that a column of it is aligned."""
+
 FEW = 12
 """Points up to which each of a line is marked: a line through one point is not seen."""
 
@@ -42,6 +46,13 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    @property
+    def figures(self) -> tuple[bool, ...]:
+        """Of each column but the first whether it has figures alone, or dashes for none."""
+        columns = [[row[place] for row in self.rows] for place in range(len(self.header))]
+        told = [[cell for cell in column if cell != "-"] for column in columns]
+        return (False, *(bool(own) and all(map(FIGURE.fullmatch, own)) for own in told[1:]))
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -51,7 +62,8 @@ class Figure:
         name: Its own on the page.
         title: A few words.
         caption: What one sees.
-        plot: ``data`` and ``layout`` of a plotly figure.
+        plot: ``data`` and ``layout`` of a plotly figure, and as ``narrow`` what axes are where
+            there is little room.
         table: The same in figures.
         wide: Whether it takes the whole width of the page.
     """
@@ -132,7 +144,8 @@ def line(
     """
     color, dash, marker = look(number)
     style = {"color": color, "dash": dash, "width": 2}
-    plain: Plot = {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y)}
+    plain: Plot = {"type": "scatter", "mode": "lines", "name": literal(name)}
+    plain |= {"x": list(x), "y": list(y)}
     if len(x) <= FEW:
         plain |= {"mode": "lines+markers", "marker": {"color": color, "symbol": marker, "size": 8}}
     return {**plain, "line": style, **more}

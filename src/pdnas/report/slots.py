@@ -8,6 +8,19 @@ from pdnas.report.parts import Figure, Group, Table, line, over_epochs, thinned,
 from pdnas.report.reading import Line
 from pdnas.space import SearchSpace
 
+ABOUT = {
+    "expansion": "How wide the transform is inside, in hidden sizes; 0 is a plain linear map.",
+    "propagation": "How far messages travel: 0 is nowhere, 1 one step by the attention, K the mean "
+    "of the powers 0 to K of the adjacency.",
+    "attention": "How much each neighbor counts, where messages travel one step.",
+    "heads": "How many attentions look side by side.",
+    "aggregation": "How what neighbors say becomes one message.",
+    "combine": "How the message meets the node itself.",
+    "norm": "How channels are scaled before the activation.",
+    "activation": "What every channel goes through at the end of the block.",
+}
+"""What is chosen in each slot."""
+
 OPEN = 3
 """Blocks whose plots are unfolded at first."""
 
@@ -92,7 +105,7 @@ def _draw(slot: Slot, prefix: str) -> Figure:
     return Figure(
         name=f"{prefix}-ops-{slot.block}-{slot.name}",
         title=f"Block {slot.block}, {slot.name}",
-        caption=words + thinning(len(slot.epochs)),
+        caption=f"{ABOUT[slot.name]} {words}{thinning(len(slot.epochs))}",
         plot={
             "data": traces,
             "layout": over_epochs(slot.epochs, "probability", y_axis={"rangemode": "tozero"}),

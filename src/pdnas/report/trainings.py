@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pdnas.report.parts import MANY, Figure, line, over_epochs, thinned, thinning
+from pdnas.report.parts import (
+    MANY,
+    Figure,
+    Table,
+    line,
+    over_epochs,
+    percent,
+    thinned,
+    thinning,
+)
 from pdnas.report.reading import Line, Run
 
 CURVES = 40
@@ -67,7 +76,7 @@ def draw_curves(curves: Sequence[Curve], metric: str, name: str = "trainings") -
         title="Validation during training",
         caption=(
             "A line for each training; those of a network look alike. A training ends where its "
-            f"patience does.{left}{thinning(longest, MANY)}"
+            f"epochs or its patience do.{left}{thinning(longest, MANY)}"
         ),
         plot={
             "data": traces,
@@ -77,4 +86,15 @@ def draw_curves(curves: Sequence[Curve], metric: str, name: str = "trainings") -
                 showlegend=True,
             ),
         },
+        table=Table(
+            "Each training",
+            ("network", "training", "epochs", "highest validation, %", "at epoch"),
+            tuple(map(_row, curves)),
+        ),
     )
+
+
+def _row(curve: Curve) -> tuple[str, ...]:
+    best = max(range(len(curve.val)), key=curve.val.__getitem__)
+    epochs = f"{len(curve.epochs):,}"
+    return curve.network, curve.label, epochs, percent(curve.val[best]), str(curve.epochs[best])

@@ -4,7 +4,9 @@ import shlex
 import statistics
 from dataclasses import dataclass
 
+from pdnas.architecture import Architecture
 from pdnas.report.classes import read_classes
+from pdnas.report.designs import designs_of
 from pdnas.report.parts import Table, percent
 from pdnas.report.reading import Run
 from pdnas.runs import Control, Difference, Result, Scores
@@ -43,7 +45,7 @@ def read_verdict(run: Run) -> Verdict:
     noted = f" ({result.note})" if result.note else ""
     what = f"The {run.settings.get('name', 'network')} network"
     if result.strategy is not None:
-        what = f"The network found for {run.task_name}{noted}"
+        what = f"The network found for {run.task_name}{noted}{_alike(run, result)}"
     where = "" if result.strategy is not None else f" on {run.task_name}{noted}"
     sentence = (
         f"{what}{where} reaches {result.metric} {percent(result.test.mean)} % on test"
@@ -52,7 +54,7 @@ def read_verdict(run: Run) -> Verdict:
         f"{against(result)}"
     )
     return Verdict(
-        title=f"{run.task_name}: {result.strategy or run.settings.get('name', 'training')}",
+        title=_title(run, result),
         sentence=sentence.strip(),
         tiles=(
             (
@@ -153,6 +155,20 @@ def trainings(count: int) -> str:
     return f"{count} training{'s' if count > 1 else ''}"
 
 
+def _title(run: Run, result: Result) -> str:
+    if result.strategy is None:
+        return f"{run.settings.get('name', 'A network')} on {run.task_name}"
+    return f"A network for {run.task_name}"
+
+
+def _alike(run: Run, result: Result) -> str:
+    """Which known design the network found has, if it has one."""
+    if not isinstance(result.architecture, Architecture):
+        return ""
+    name = designs_of(run.space).get(result.architecture)
+    return f", which has the blocks of {name}," if name else ""
+
+
 def _unfinished(run: Run) -> Verdict:
     epochs = len(run.phase("search"))
     parts = [_count(epochs, "epoch") + " of search"] if run.command == "search" else []
@@ -206,7 +222,7 @@ def _beside(result: Result) -> Table | None:
     rows = [own, *(_row_of(control) for control in controls)]
     return Table(
         f"The network found beside the controls, {result.metric} in %, mean ± standard deviation, "
-        f"intervals {over(result)}",
+        f"intervals {over(result)}, seconds of these trainings",
         (
             "network",
             "validation",
