@@ -104,7 +104,22 @@ def test_every_file_passes_ruff(result_of: ResultOf, tmp_path: Path) -> None:
     ]
     literal = [Architecture(blocks=(b,), attention_normalization="none") for b in learned]
     plain = [Architecture(blocks=(b,)) for b in learned]
-    results = [result_of(found) for found in [*ops, *plain, *literal, *sampled()]]
+    records = [
+        DataRecord(
+            kind="single-label",
+            sha256="",
+            normalize=normalize,
+            undirected=undirected,
+            feature_names=names,
+        )
+        for normalize, undirected in ((False, True), (True, False))
+        for names in ((), tuple("vwxyz"))
+    ]
+    results = [
+        result_of(found, data=data)
+        for number, found in enumerate([*ops, *plain, *literal, *sampled()])
+        for data in ((None, *records) if number < len(ops) else (records[number % 4],))
+    ]
     results.append(result_of(ops[0], **hostile()))
     many = {"out_channels": 2 * 10**5, "class_names": tuple(map(str, range(2 * 10**5)))}
     results.append(result_of(ops[0], in_channels=10**5, hidden=10**3, **many))

@@ -342,10 +342,16 @@ def _imports(code: str) -> list[str]:
     if "F." in code:
         lines.append("import torch.nn.functional as F")
     lines.append("from torch import Tensor, nn")
-    used = ", ".join(name for name in PYG if _names(code, name))
-    if used:
-        lines.append(f"from torch_geometric.utils import {used}")
-    return lines
+    return [*lines, *imported(code)]
+
+
+def imported(code: str) -> list[str]:
+    """What code needs of torch-geometric, as a formatter would leave it."""
+    used = [name for name in PYG if _names(code, name)]
+    line = f"from torch_geometric.utils import {', '.join(used)}"
+    if len(line) <= LINE:
+        return [line] if used else []
+    return ["from torch_geometric.utils import (", *(f"    {name}," for name in used), ")"]
 
 
 MEANINGS: Mapping[Kind, str] = MappingProxyType(
