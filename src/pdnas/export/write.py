@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from pdnas.errors import ExportError
-from pdnas.export.source import architecture_of, write_source, write_weights
+from pdnas.export.source import network_source, write_source, write_weights
 from pdnas.output import check_file, check_output, data_of
 from pdnas.registry import unknown
 from pdnas.runs import Result, load_run
@@ -69,7 +69,7 @@ def export(
     data = None if isinstance(run, Result) else data_of(Path(run))
     for file in [path] if format == "torch" else [path, _weights_beside(path)]:
         check_output(file, data, force=force)
-    architecture_of(result)
+    network_source(result)
     result = result.with_weights(_on_cpu(result.model))
     try:
         with tempfile.TemporaryDirectory(prefix=".export-", dir=path.parent) as folder:
