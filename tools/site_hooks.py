@@ -77,8 +77,11 @@ def typeset(markdown: str) -> str:
     def block(found: re.Match[str]) -> str:
         return f"<div>{convert(found[1], display='block')}</div>"
 
-    markdown = EQUATION.sub(block, markdown)
-    return SYMBOL.sub(lambda found: convert(found[1]), markdown)
+    def symbol(found: re.Match[str]) -> str:
+        # A line that begins with <math> would end its paragraph.
+        return f"<span>{convert(found[1])}</span>"
+
+    return SYMBOL.sub(symbol, EQUATION.sub(block, markdown))
 
 
 def name_outside(markdown: str) -> str:

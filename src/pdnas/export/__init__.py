@@ -1,6 +1,6 @@
 """Found networks as files of their own, which need no pdnas; called, this package writes them."""
 
-from pdnas.export.ops import Place, Snippet, Weight, source_of
+from pdnas.export.ops import Place, Snippet, Weight, learned_attention, source_of
 from pdnas.export.published import NetworkSource, Sizes, network_source_of
 from pdnas.export.write import export
 from pdnas.registry import make_callable
@@ -14,6 +14,7 @@ __all__ = [
     "Snippet",
     "Weight",
     "export",
+    "learned_attention",
     "network_source_of",
     "source_of",
 ]
