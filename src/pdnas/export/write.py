@@ -50,6 +50,11 @@ def export(
     ``python`` is a source file that needs torch and torch-geometric, with its weights beside it;
     ``torch`` is a program of ``torch.export``, for graphs of any size, that needs torch alone.
 
+    Examples:
+        >>> trained = pdnas.train("gcn", "citeseer", recipe={"epochs": 5}, run_dir="run")
+        >>> pdnas.export("run", "python", "network.py")
+        [PosixPath('network.pt'), PosixPath('network.py')]
+
     Args:
         run: A run directory, or a result with its network.
         format: ``python`` or ``torch``.
