@@ -26,6 +26,11 @@ def test_an_equation_stands_alone(hooks: ModuleType) -> None:
     assert hooks.typeset("```math\na = b\n```").startswith("<div><math")
 
 
+def test_an_equation_that_cannot_be_shown_is_refused(hooks: ModuleType) -> None:
+    with pytest.raises(hooks.PluginError, match="cannot be shown"):
+        hooks.typeset(r"$`\arg\max_t p`$")
+
+
 @pytest.mark.parametrize("page", ['<img src="//other/a.png">', '<script src="https://other/a.js">'])
 def test_a_page_that_asks_another_server_is_refused(page: str, hooks: ModuleType) -> None:
     assert hooks.REMOTE.search(page)
