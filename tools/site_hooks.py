@@ -59,7 +59,7 @@ def on_page_content(html: str, **_: Any) -> str:
 
     def put(found: re.Match[str]) -> str:
         role, text = found[1], unescape(found[2])
-        return convert(text) if role == "math" else f"<code>{escape(text.strip('~'))}</code>"
+        return mathml(text) if role == "math" else f"<code>{escape(text.strip('~'))}</code>"
 
     return ROLE.sub(put, html)
 
@@ -75,10 +75,21 @@ def typeset(markdown: str) -> str:
     """Equations as MathML, which browsers show without a script."""
 
     def block(found: re.Match[str]) -> str:
-        return f"<div>{convert(found[1], display='block')}</div>"
+        return f"<div>{mathml(found[1], display='block')}</div>"
 
-    markdown = EQUATION.sub(block, markdown)
-    return SYMBOL.sub(lambda found: convert(found[1]), markdown)
+    def symbol(found: re.Match[str]) -> str:
+        # A line that begins with <math> would end its paragraph.
+        return f"<span>{mathml(found[1])}</span>"
+
+    return SYMBOL.sub(symbol, EQUATION.sub(block, markdown))
+
+
+def mathml(tex: str, display: str = "inline") -> str:
+    """An equation as MathML; one that the converter does not know would stand there as it is."""
+    made: str = convert(tex, display=display)
+    if "\\" in made:
+        raise PluginError(f"The equation {tex} has a command that cannot be shown; use another.")
+    return made
 
 
 def name_outside(markdown: str) -> str:

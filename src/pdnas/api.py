@@ -61,9 +61,10 @@ def search(
     Selection uses validation only. The test part is read once for each final training, after all
     choices are made.
 
-    Example:
-        >>> result = pdnas.search(data, blocks=(2, 3), hidden=32, budget_seconds=60)
-        >>> result.model(data.x, data.edge_index)
+    Examples:
+        >>> result = pdnas.search("citeseer", blocks=(2, 3), hidden=32, budget_seconds=60)
+        >>> print(result.summary())
+        citeseer, split public: test accuracy ...
 
     Args:
         task: What the network is for: a task, a PyG ``Data``, or a task's name or path.
@@ -125,6 +126,12 @@ def train(
     device: str | torch.device = "auto",
 ) -> Result:
     """Train an architecture once for every seed, and on every split, and sum up.
+
+    Examples:
+        >>> task = pdnas.load_task("citeseer")
+        >>> result = pdnas.train("gat", task, seeds=3, recipe={"epochs": 5})
+        >>> len(result.test.values)
+        3
 
     Args:
         architecture: What to train: a baseline's name, an architecture's JSON file, a run

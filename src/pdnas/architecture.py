@@ -37,6 +37,11 @@ class Channels(Protocol):
 class BlockSpec(BaseModel):
     """The op of each slot of one block.
 
+    Examples:
+        >>> block = pdnas.BlockSpec(attention="gat", heads=8, combine="none", activation="elu")
+        >>> block.attention, block.aggregation
+        ('gat', 'sum')
+
     Args:
         expansion: Inner width of the transform in units of the hidden size; 0 is a linear map.
         propagation: How far messages travel; 1 is one step by attention and aggregation.
@@ -104,6 +109,15 @@ class BlockSpec(BaseModel):
 
 class Architecture(BaseModel):
     """A network with its choices made, but for its hidden size and its weights.
+
+    Examples:
+        >>> first = pdnas.BlockSpec(attention="gcn", activation="relu")
+        >>> architecture = pdnas.Architecture(blocks=(first, pdnas.BlockSpec()), gates=((0, 1),))
+        >>> architecture.save("my.json")
+        >>> pdnas.Architecture.load("my.json") == architecture
+        True
+        >>> architecture.parameters(pdnas.load_task("citeseer"), hidden=16)  # none of them is made
+        82074
 
     Args:
         version: Of the JSON format.

@@ -4,7 +4,15 @@ from pydantic import ValidationError
 
 
 class PdnasError(Exception):
-    """Base of every error of this package; the command line prints it and exits with code 2."""
+    """Base of every error of this package; the command line prints it and exits with code 2.
+
+    Examples:
+        >>> try:
+        ...     pdnas.train("gnc", "citeseer")
+        ... except pdnas.PdnasError as error:
+        ...     print(error)
+        Unknown baseline 'gnc'; known are: ... did you mean 'gcn'?
+    """
 
 
 class UnknownNameError(PdnasError):

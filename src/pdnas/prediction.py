@@ -208,6 +208,14 @@ def predict(
 ) -> Prediction:
     """What the network of a run says of the graphs that it was trained on, or of another graph.
 
+    Examples:
+        >>> trained = pdnas.train("gcn", "citeseer", recipe={"epochs": 5}, run_dir="run")
+        >>> prediction = pdnas.predict("run")
+        >>> prediction.save("classes.csv")
+        PosixPath('classes.csv')
+        >>> prediction.probabilities.shape
+        torch.Size([3327, 6])
+
     Args:
         run: A run directory; or a result with its network, which needs data.
         data: Another graph, which needs no labels: a path or the name of a task, read as the run's

@@ -32,6 +32,20 @@ class SearchSpace(BaseModel):
     A slot with one candidate is fixed. The last block emits logits, so its norm and its activation
     are always ``none``, whatever the candidates.
 
+    Examples:
+        >>> space = pdnas.SearchSpace(
+        ...     name="small",
+        ...     expansion=(0, 1),
+        ...     attention=("gcn", "gat"),
+        ...     heads=(1, 8),
+        ...     aggregation=("mean",),
+        ...     combine=("add", "none"),
+        ...     activation=("relu", "elu"),
+        ... )
+        >>> found = pdnas.search("citeseer", space=space, budget_seconds=60)
+        >>> found.architecture in space
+        True
+
     Args:
         version: Of the JSON format.
         name: How it is called.

@@ -9,7 +9,17 @@ from pdnas.training.fit import Epoch
 
 
 class Watcher:
-    """Whoever wants to see a job at work, or to end its searches, overrides some of these."""
+    """Whoever wants to see a job at work, or to end its searches, overrides some of these.
+
+    Examples:
+        >>> class Trials(pdnas.Watcher):
+        ...     def tried(self, trial):
+        ...         trials.append(trial.val)
+        >>> trials = []
+        >>> found = pdnas.search("citeseer", callback=Trials(), budget_seconds=60)
+        >>> len(trials) > 0
+        True
+    """
 
     def planned(self, plan: Plan, problems: Sequence[Problem]) -> None:
         """The costs are estimated and the job begins."""

@@ -14,6 +14,8 @@ import torch
 
 import pdnas
 from pdnas.architecture import Architecture, BlockSpec
+from pdnas.errors import PdnasError
+from pdnas.export.ops import SOURCES
 from pdnas.models.baselines import BASELINES
 from pdnas.models.baselines.base import Baseline
 from pdnas.models.published import PUBLISHED
@@ -25,6 +27,12 @@ from pdnas.training import train
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+GATE = (
+    "from torch import Tensor, nn\nfrom pdnas.ops.adjacency import Adjacency\n"
+    "from pdnas.ops.attention import ATTENTIONS, LearnedAttention, inner\n"
+)
+"""What the worked op names."""
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -56,20 +64,32 @@ def extended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_every_worked_example_is_tested() -> None:
-    assert len(blocks("extending.md", "python")) == 4
+    assert len(blocks("extending.md", "python")) == 5
 
 
 def test_the_worked_op_is_trained(extended: Any, tiny_task: GraphTask) -> None:
-    extended(
-        "class GateAttention",
-        "from torch import Tensor, nn\nfrom pdnas.ops.adjacency import Adjacency\n"
-        "from pdnas.ops.attention import ATTENTIONS, LearnedAttention, inner\n",
-    )
+    extended("class GateAttention", GATE)
     gate = Architecture(blocks=(BlockSpec(attention="gate", heads=2), BlockSpec()))
 
     result = train(gate, tiny_task, hidden=4, recipe=pdnas.Recipe(epochs=2), device="cpu")
 
     assert torch.isfinite(result.model(*_graph(tiny_task))).all()
+
+
+def test_the_worked_source_says_what_the_worked_op_says(
+    extended: Any, tiny_task: GraphTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pdnas.export.ops.SOURCES", dict(SOURCES))
+    (source,) = [block for block in blocks("extending.md", "python") if "def write_gate" in block]
+    op = extended("class GateAttention", GATE)
+    gate = Architecture(blocks=(BlockSpec(attention="gate", heads=2), BlockSpec()))
+    result = train(gate, tiny_task, hidden=4, recipe=pdnas.Recipe(epochs=2), device="cpu")
+    with pytest.raises(PdnasError, match=r"attention 'gate' cannot be exported"):
+        pdnas.export(result, output=tmp_path / "network.py")
+
+    exec(source, vars(op))
+
+    assert pdnas.export(result, output=tmp_path / "network.py")  # which is checked beside ours
 
 
 def test_the_worked_network_is_trained(extended: Any, tiny_task: GraphTask) -> None:

@@ -9,7 +9,7 @@ import tyro
 
 from pdnas.cli.flags import by_default
 from pdnas.export import export
-from pdnas.export.source import PYG, preparation
+from pdnas.export.source import imported, preparation
 from pdnas.export.write import Format
 from pdnas.runs import RESULT, Result, RunDirectory
 
@@ -55,9 +55,8 @@ class Command:
                 "names = classes(load_network()(*prepare(x, edge_index)))",
             ]
         lines = preparation(RunDirectory.open(self.run_dir).read_record(RESULT, Result).data)
-        used = [name for name in PYG if any(f"{name}(" in line for line in lines)]
         return [
-            *(f"from torch_geometric.utils import {name}" for name in used),
+            *imported("\n".join(lines)),
             *lines,
             f"network = torch.export.load({str(main)!r}).module()",
             "logits = network(x, edge_index)",

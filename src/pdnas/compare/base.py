@@ -209,6 +209,18 @@ def compare(
     Every rival is tried with every seed on the task's split. What the folder holds already is not
     done again.
 
+    Examples:
+        >>> verdict = pdnas.compare(
+        ...     "citeseer",
+        ...     "versus",
+        ...     strategies=("pdnas", "random"),
+        ...     baselines=("gcn",),
+        ...     budget_seconds=60,
+        ...     seeds=2,
+        ... )
+        >>> sorted(standing.rival for standing in verdict.standings)
+        ['gcn', 'pdnas', 'random']
+
     Args:
         task: On what: a task, a PyG ``Data``, or a task's name or path.
         folder: Where everything is written.

@@ -232,13 +232,14 @@ def _gcn(place: Place) -> Snippet:
     )
 
 
-def _learned(place: Place, comment: str, scores: Callable[[str], list[str]]) -> Snippet:
+def learned_attention(place: Place, comment: str, scores: Callable[[str], list[str]]) -> Snippet:
     """Attention with vectors of weights per head.
 
     Args:
         place: Where it stands.
         comment: What it does.
-        scores: Lines that compute the scores under the name given.
+        scores: Lines that compute the scores, ``[E, heads]``, under the name given; ``heads`` is
+            what each head sees, ``[N, heads, C]``, or ``[N, 1, C]`` where all see the same.
     """
     count, channels = place.dims.heads, place.dims.head_channels
     kind = place.spec.op("attention")
@@ -272,7 +273,7 @@ def _gat(place: Place) -> Snippet:
         both = "at_target[target] + at_source[source]"
         return [AT_TARGET, AT_SOURCE, f"{name} = F.leaky_relu({both}, 0.2)"]
 
-    return _learned(place, "gat", scores)
+    return learned_attention(place, "gat", scores)
 
 
 @source_of(SymGatAttention)
@@ -286,7 +287,7 @@ def _sym_gat(place: Place) -> Snippet:
             f"{name} = forth + back",
         ]
 
-    return _learned(place, "sym-gat, gat in both directions", scores)
+    return learned_attention(place, "sym-gat, gat in both directions", scores)
 
 
 @source_of(CosAttention)
@@ -298,7 +299,7 @@ def _cos(place: Place) -> Snippet:
             f"{name} = (at_target * at_source).sum(dim=-1)",
         ]
 
-    return _learned(place, "cos, inner products", scores)
+    return learned_attention(place, "cos, inner products", scores)
 
 
 @source_of(LinearAttention)
@@ -310,7 +311,7 @@ def _linear_attention(place: Place) -> Snippet:
         return [AT_SOURCE, f"heard = {total}", f"{name} = heard[target].tanh()"]
 
     heard = "the source" if place.normalization == "softmax" else "all sources of a target"
-    return _learned(place, f"linear, by {heard}", scores)
+    return learned_attention(place, f"linear, by {heard}", scores)
 
 
 @source_of(GeneLinearAttention)
@@ -322,7 +323,7 @@ def _gene_linear(place: Place) -> Snippet:
             f"{name} = ((at_target + at_source).tanh() * self.at_sum).sum(dim=-1)",
         ]
 
-    return _learned(place, "gene-linear", scores)
+    return learned_attention(place, "gene-linear", scores)
 
 
 # Heads: how their messages become one; the attention's source says what they see.

@@ -8,9 +8,10 @@ from types import MappingProxyType
 from torch import Tensor
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import ExportError
 from pdnas.export.ops import HELPERS, Place, Snippet, Weight, write_op
+from pdnas.export.published import PARTS, NetworkSource, Sizes, write_published
 from pdnas.export.text import LINE, constant, docstring, literal, paragraph, prose
+from pdnas.models import Design
 from pdnas.runs import DataRecord, Result
 from pdnas.tasks.labels import Kind
 
@@ -56,19 +57,11 @@ def write_source(result: Result, module: str, weights: str) -> str:
     """The file of a result's network.
 
     Args:
-        result: With an architecture of blocks.
+        result: Whose network.
         module: What the file will be imported as.
         weights: Name of the file with the weights, beside it.
     """
-    architecture = architecture_of(result)
-    sources = _blocks(architecture, result)
-    names = _class_names(sources)
-    classes = [
-        f"class {names[number]}(nn.Module):\n{source.body}"
-        for number, source in enumerate(sources)
-        if names[number] == f"Block{number}"
-    ]
-    code = "\n\n".join([*classes, _network(architecture, result, sources, names)])
+    code = network_source(result).code
     parts = [*_helpers(code), code, _loader(), _prepare(result.data), CLASSES_OF[result.kind]]
     constants = [
         f"# {MEANINGS[result.kind]}",
@@ -79,7 +72,7 @@ def write_source(result: Result, module: str, weights: str) -> str:
     body = "\n\n".join(parts)
     return "\n".join(
         [
-            *_about(architecture, result, module),
+            *_about(result, module),
             "",
             *_imports(body),
             "",
@@ -92,25 +85,41 @@ def write_source(result: Result, module: str, weights: str) -> str:
 
 def write_weights(result: Result) -> dict[str, Tensor]:
     """The weights of a result's network under the names of its file."""
-    architecture, given = architecture_of(result), result.model.state_dict()
-    weights = {}
-    for number, source in enumerate(_blocks(architecture, result)):
-        for own, there in source.weights.items():
-            weight = given[f"blocks.{number}.{own}"]
-            weights[f"block_{number}.{there.name}"] = weight.t() if there.transposed else weight
-    for i, j in architecture.gates:
-        weights[f"{_shortcut(i, j)}.weight"] = given[f"shortcuts.{i}_{j}"].t()
+    given = result.model.state_dict()
+    weights = {
+        there.name: given[own].t() if there.transposed else given[own]
+        for own, there in network_source(result).weights.items()
+    }
     return {name: weight.detach().cpu().contiguous() for name, weight in weights.items()}
 
 
-def architecture_of(result: Result) -> Architecture:
-    """The architecture of a result, or one sentence if it is none of blocks."""
-    if isinstance(result.architecture, Architecture):
-        return result.architecture
-    raise ExportError(
-        f"The network is the published '{result.architecture.name}', which is no row of blocks, "
-        "and only blocks can be exported; use it from Python: pdnas.load_run(RUN).model."
+def network_source(result: Result) -> NetworkSource:
+    """The classes of a result's network, or one sentence if something in it has no source."""
+    architecture = result.architecture
+    if isinstance(architecture, Architecture):
+        return _of_blocks(architecture, result)
+    return write_published(
+        architecture, Sizes(result.in_channels, result.hidden, result.out_channels)
     )
+
+
+def _of_blocks(architecture: Architecture, result: Result) -> NetworkSource:
+    sources = _blocks(architecture, result)
+    names = _class_names(sources)
+    classes = [
+        f"class {names[number]}(nn.Module):\n{source.body}"
+        for number, source in enumerate(sources)
+        if names[number] == f"Block{number}"
+    ]
+    weights = {
+        f"blocks.{number}.{own}": Weight(f"block_{number}.{there.name}", there.transposed)
+        for number, source in enumerate(sources)
+        for own, there in source.weights.items()
+    }
+    for i, j in architecture.gates:
+        weights[f"shortcuts.{i}_{j}"] = Weight(f"{_shortcut(i, j)}.weight", transposed=True)
+    network = _network(architecture, result, sources, names)
+    return NetworkSource("\n\n".join([*classes, network]), weights)
 
 
 def _blocks(architecture: Architecture, result: Result) -> list[BlockSource]:
@@ -325,27 +334,34 @@ def classes(logits: Tensor) -> list[list[str]]:
 
 
 def _names(code: str, name: str) -> bool:
-    return re.search(rf"\b{name}\(", code) is not None
+    return re.search(rf"(?<!\.)\b{name}\(", code) is not None
 
 
 def _helpers(code: str) -> list[str]:
-    """The functions that the code names, and those that these name."""
-    named: set[str] = set()
-    while more := {name for name in HELPERS if name not in named and _names(code, name)}:
+    """The functions and classes that the code names, and those that these name."""
+    known, named = {**HELPERS, **PARTS}, set[str]()
+    while more := {name for name in known if name not in named and _names(code, name)}:
         named |= more
-        code += "".join(HELPERS[name] for name in more)
-    return [source for name, source in HELPERS.items() if name in named]
+        code += "".join(known[name] for name in more)
+    return [source for name, source in known.items() if name in named]
 
 
 def _imports(code: str) -> list[str]:
-    lines = ["from pathlib import Path", "", "import torch"]
+    lines = ["import math"] if "math." in code else []
+    lines += ["from pathlib import Path", "", "import torch"]
     if "F." in code:
         lines.append("import torch.nn.functional as F")
     lines.append("from torch import Tensor, nn")
-    used = ", ".join(name for name in PYG if _names(code, name))
-    if used:
-        lines.append(f"from torch_geometric.utils import {used}")
-    return lines
+    return [*lines, *imported(code)]
+
+
+def imported(code: str) -> list[str]:
+    """What code needs of torch-geometric, as a formatter would leave it."""
+    used = [name for name in PYG if _names(code, name)]
+    line = f"from torch_geometric.utils import {', '.join(used)}"
+    if len(line) <= LINE:
+        return [line] if used else []
+    return ["from torch_geometric.utils import (", *(f"    {name}," for name in used), ")"]
 
 
 MEANINGS: Mapping[Kind, str] = MappingProxyType(
@@ -365,7 +381,7 @@ def _features(data: DataRecord | None) -> list[str]:
     return ["# The columns of x, in order.", *constant("FEATURES", data.feature_names)]
 
 
-def _about(architecture: Architecture, result: Result, module: str) -> list[str]:
+def _about(result: Result, module: str) -> list[str]:
     """The docstring of the file."""
     task = prose(f"{result.task} ({result.note})" if result.note else result.task)
     verb = "found" if result.strategy else "trained"
@@ -377,10 +393,6 @@ def _about(architecture: Architecture, result: Result, module: str) -> list[str]
         f"The weights, {result.parameters:,} of them, are those of the training with the best "
         "validation. What a training drops at random is left out."
     )
-    gates = ", ".join(f"{i} -> {j}" for i, j in architecture.gates)
-    blocks = [f"    {number}: {_words(spec)}" for number, spec in enumerate(architecture.blocks)]
-    if architecture.attention_normalization == "none":
-        blocks.append("    Attention is not normalized.")
     first, *rest = paragraph(f"The graph neural network that pdnas {verb} for {task}.")
     return [
         f'"""{first}',
@@ -388,15 +400,7 @@ def _about(architecture: Architecture, result: Result, module: str) -> list[str]
         "",
         *paragraph(figures),
         "",
-        "Its blocks, by transform, attention, aggregation, combination and activation:",
-        "",
-        *blocks,
-        "",
-        *paragraph(
-            f"Shortcuts lead from the input of one block to the output of another: {gates}."
-            if gates
-            else "There are no shortcuts."
-        ),
+        *_made_of(result.architecture),
         "",
         "Usage:",
         "",
@@ -412,4 +416,25 @@ def _about(architecture: Architecture, result: Result, module: str) -> list[str]
             "anything was done to them: prepare does what was done in training."
         ),
         '"""',
+    ]
+
+
+def _made_of(design: Design) -> list[str]:
+    """What a network consists of."""
+    if not isinstance(design, Architecture):
+        return paragraph(f"It is of the published kind: {prose(str(design))}.")
+    gates = ", ".join(f"{i} -> {j}" for i, j in design.gates)
+    blocks = [f"    {number}: {_words(spec)}" for number, spec in enumerate(design.blocks)]
+    if design.attention_normalization == "none":
+        blocks.append("    Attention is not normalized.")
+    return [
+        "Its blocks, by transform, attention, aggregation, combination and activation:",
+        "",
+        *blocks,
+        "",
+        *paragraph(
+            f"Shortcuts lead from the input of one block to the output of another: {gates}."
+            if gates
+            else "There are no shortcuts."
+        ),
     ]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from pdnas.errors import ExportError
-from pdnas.export.source import architecture_of, write_source, write_weights
+from pdnas.export.source import network_source, write_source, write_weights
 from pdnas.output import check_file, check_output, data_of
 from pdnas.registry import unknown
 from pdnas.runs import Result, load_run
@@ -50,6 +50,11 @@ def export(
     ``python`` is a source file that needs torch and torch-geometric, with its weights beside it;
     ``torch`` is a program of ``torch.export``, for graphs of any size, that needs torch alone.
 
+    Examples:
+        >>> trained = pdnas.train("gcn", "citeseer", recipe={"epochs": 5}, run_dir="run")
+        >>> pdnas.export("run", "python", "network.py")
+        [PosixPath('network.pt'), PosixPath('network.py')]
+
     Args:
         run: A run directory, or a result with its network.
         format: ``python`` or ``torch``.
@@ -69,7 +74,7 @@ def export(
     data = None if isinstance(run, Result) else data_of(Path(run))
     for file in [path] if format == "torch" else [path, _weights_beside(path)]:
         check_output(file, data, force=force)
-    architecture_of(result)
+    network_source(result)
     result = result.with_weights(_on_cpu(result.model))
     try:
         with tempfile.TemporaryDirectory(prefix=".export-", dir=path.parent) as folder:

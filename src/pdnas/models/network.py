@@ -24,6 +24,13 @@ class GraphNetwork(nn.Module):
     with :math:`I_0` the raw features and :math:`g_{ij}` linear maps without bias. Only the
     maps of open gates exist.
 
+    Examples:
+        >>> task = pdnas.load_task("citeseer")
+        >>> architecture = pdnas.Architecture(blocks=(pdnas.BlockSpec(attention="gcn"),))
+        >>> network = pdnas.GraphNetwork(architecture, task, hidden=16)  # its weights are fresh
+        >>> network(task.graphs[0].x, task.graphs[0].edge_index).shape
+        torch.Size([3327, 6])
+
     Args:
         architecture: The choices made.
         task: What is to be read and told: the number of features and of logits.

@@ -354,5 +354,14 @@ def _before(name: Path) -> Path:
 
 
 def load_run(path: str | Path) -> Result:
-    """The result of a finished run, with its trained network."""
+    """The result of a finished run, with its trained network.
+
+    Examples:
+        >>> trained = pdnas.train("gcn", "citeseer", recipe={"epochs": 5}, run_dir="run")
+        >>> pdnas.load_run("run").test == trained.test
+        True
+
+    Args:
+        path: The run directory.
+    """
     return RunDirectory.open(path).result()

@@ -139,6 +139,14 @@ class DataRecord(Record):
 class Result(Record):
     """What came out: an architecture and how well it does; ``result.json`` of a run.
 
+    Examples:
+        >>> task = pdnas.load_task("citeseer")
+        >>> result = pdnas.train("gcn", task, seeds=2, recipe={"epochs": 5})
+        >>> logits = result.model(task.graphs[0].x, task.graphs[0].edge_index)
+        >>> names = result.classes(logits)
+        >>> len(result.test.values), len(names)
+        (2, 3327)
+
     Args:
         task: Name of the task.
         note: What must be said beside every figure on it.

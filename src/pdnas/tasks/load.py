@@ -33,6 +33,11 @@ def load_task(
 ) -> GraphTask:
     """Load a task by name, such as ``citeseer`` or ``pyg:Amazon/Photo``, or from the user's files.
 
+    Examples:
+        >>> task = pdnas.load_task("citeseer", split="random", split_seed=3)
+        >>> task.graphs[0].num_nodes
+        3327
+
     Args:
         name: A known task, ``pyg:Class/name``, or a path to a ``.pt``, an ``.npz`` or a folder.
         split: ``random``, or a split that the data bring; by default the first of these.

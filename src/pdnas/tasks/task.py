@@ -31,6 +31,14 @@ METRICS_OF: dict[Kind, tuple[Metric, ...]] = {
 class GraphTask:
     """Graphs, a split and a metric: all that a search or a training needs to know.
 
+    Examples:
+        >>> from torch_geometric.data import Data
+        >>> x, y = torch.randn(60, 4), torch.arange(60) % 3
+        >>> data = Data(x=x, edge_index=torch.randint(60, (2, 200)), y=y)  # yours
+        >>> task = pdnas.GraphTask.from_data(data, name="mine")
+        >>> task.split.name, task.in_channels, task.out_channels
+        ('random', 4, 3)
+
     Args:
         source: The graphs and their labels.
         split: What is for training, validation and test.

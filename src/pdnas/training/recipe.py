@@ -29,7 +29,14 @@ Batching = Literal["auto", "full", "clusters", "neighbors"]
 
 
 class Recipe(BaseModel):
-    """Settings of a training; its fields are flags of the command line and what a run records."""
+    """Settings of a training; its fields are flags of the command line and what a run records.
+
+    Examples:
+        >>> recipe = pdnas.Recipe(lr=0.005, dropout=0.6, epochs=10)
+        >>> trained = pdnas.train("gat", "citeseer", recipe=recipe)
+        >>> trained.recipe["lr"]
+        0.005
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 

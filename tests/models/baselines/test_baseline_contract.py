@@ -48,6 +48,12 @@ def network_of(name: str, **rates: float) -> Network:
 
 
 @every_baseline
+def test_a_graph_of_one_node_is_no_special_case(name: str, x: Tensor) -> None:
+    edges = torch.empty(2, 0, dtype=torch.long)
+    assert network_of(name).eval()(x[:1], edges).isfinite().all()
+
+
+@every_baseline
 @pytest.mark.parametrize("edges", [0, 8])
 def test_logits_and_gradients_are_finite_with_and_without_edges(
     name: str, edges: int, x: Tensor, tiny_graph: Tensor

@@ -105,8 +105,11 @@ class LearnableLayer(nn.Module):
         image = torch.cat([x.unsqueeze(1), largest_neighbors(x, graph, self.largest)], dim=1)
         rows = self.drop(image.transpose(1, 2))  # [N, C, 1 + k]
         read: Tensor = self.second(self.drop(self.first(rows)))  # [N, C', 1]
-        normed: Tensor = self.norm(read.squeeze(2))
-        return normed
+        norm = self.norm  # whose own forward refuses a graph of one node
+        scale, shift = norm.weight, norm.bias
+        return torch.batch_norm(
+            read.squeeze(2), scale, shift, None, None, True, 0.0, norm.eps, False
+        )
 
 
 def largest_neighbors(x: Tensor, graph: Adjacency, count: int) -> Tensor:
