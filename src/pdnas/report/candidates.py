@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pdnas.architecture import Architecture
 from pdnas.picture import BLUE, VERMILION
-from pdnas.race import RUNG
+from pdnas.pipeline.race import RUNG
 from pdnas.report.parts import Figure, Plot, Table, layout, literal, percent
 from pdnas.runs import Trial
 
