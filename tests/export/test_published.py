@@ -24,11 +24,11 @@ from pdnas.models.published import PUBLISHED, Published
 from pdnas.runs import Result
 
 DESIGNS = [
-    *{
+    *dict.fromkeys(
         BASELINES[name].design
         for name in BASELINES
         if isinstance(BASELINES[name].design, Published)
-    },
+    ),
     Appnp(steps=0, alpha=0.3),
     Gcnii(layers=1, alpha=0.7, strength=2.0),
     JkNet(jump="max", layers=1),
