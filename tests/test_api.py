@@ -294,7 +294,7 @@ def test_a_run_leaves_its_page(data: Data, tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_is_a_warning(
     data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> Path:
+    def full(*_: object, **__: object) -> Path:
         raise RunError("The report 'x' cannot be written.")
 
     monkeypatch.setattr("pdnas.page.write_report", full)

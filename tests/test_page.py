@@ -32,7 +32,7 @@ def test_a_page_lies_in_the_run(run: RunDirectory) -> None:
 
 
 def test_what_goes_wrong_is_only_told(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> Path:
+    def full(*_: object, **__: object) -> Path:
         raise RunError("No space.")
 
     monkeypatch.setattr(page, "write_report", full)

@@ -319,7 +319,7 @@ def test_labels_of_another_shape_are_one_sentence(trained: Trained, tiny_task: G
         predict(path, bare(tiny_task, y=torch.ones(20, 2)))
 
 
-@pytest.mark.parametrize("features", [0, 4, 6])
+@pytest.mark.parametrize("features", [4, 6])
 def test_another_number_of_features_is_one_sentence_with_both(
     trained: Trained, tiny_task: GraphTask, tmp_path: Path, features: int
 ) -> None:
@@ -332,6 +332,12 @@ def test_another_number_of_features_is_one_sentence_with_both(
         why = rf"has {features} feature\(s\) per node, but the network was trained on 5; give"
         with pytest.raises(TaskError, match=why):
             predict(path, given)
+
+
+def test_a_table_without_features_is_one_sentence(trained: Trained, tiny_task: GraphTask) -> None:
+    data = Data(x=torch.rand(20, 0), edge_index=tiny_task.graphs[0].edge_index)
+    with pytest.raises(TaskError, match=r"have shape \[20, 0\]; give \[nodes, features\] with at"):
+        predict(trained(tiny_task), data)
 
 
 def test_no_features_are_none_of_the_features(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import pdnas
-from pdnas import api, pipeline
+from pdnas import api
 from pdnas.compare import Verdict, base
 from pdnas.runs import Result
 from pdnas.search.pdnas import PRESETS
@@ -39,7 +39,7 @@ def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
         assert budget_seconds
         return base.compare(task, folder, budget_seconds=None, budget_trials=2, epochs=2, **given)
 
-    monkeypatch.setattr(pipeline, "TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
     monkeypatch.setattr(pdnas, "search", search)
     monkeypatch.setattr(pdnas, "compare", compare)
 

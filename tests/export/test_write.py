@@ -205,7 +205,9 @@ def test_programs_of_published_networks_take_any_graph(
     for nodes, edges in SIZES:
         x, edge_index = torch.randn(nodes, 5), torch.randint(nodes, (2, edges))
         expected = result.model(x, edge_index)
-        torch.testing.assert_close(program(x, edge_index), expected, rtol=1e-5, atol=1e-5)
+        # LGCN's norm over a single node divides the rounding of zero by the root of its epsilon.
+        close = 3e-3 if (name, nodes) == ("lgcn", 1) else 1e-5
+        torch.testing.assert_close(program(x, edge_index), expected, rtol=close, atol=close)
 
 
 def test_an_unfinished_run_is_refused(run: Path) -> None:
