@@ -1,5 +1,6 @@
 """What the pages tell to type works as it stands there."""
 
+import csv
 import importlib.util
 import os
 import re
@@ -129,12 +130,13 @@ def test_the_worked_source_is_a_task(extended: Any) -> None:
 
 @pytest.mark.slow
 def test_the_tutorial_works_from_its_first_line_to_its_last(tmp_path: Path) -> None:
-    script, again = blocks("tutorial.md", "python")
-    (tmp_path / "make_people.py").write_text(script, encoding="utf-8")
-    (tmp_path / "again.py").write_text(again, encoding="utf-8")
+    names = ("make_people.py", "alone.py", "again.py")
+    for name, script in zip(names, blocks("tutorial.md", "python"), strict=True):
+        (tmp_path / name).write_text(script, encoding="utf-8")
     place = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    said: dict[str, str] = {}
 
-    for command in [*blocks("tutorial.md", "sh"), "python again.py"]:
+    for command in [*blocks("tutorial.md", "sh"), "python alone.py", "python again.py"]:
         done = subprocess.run(
             f"set -e\n{command}",
             shell=True,
@@ -145,7 +147,11 @@ def test_the_tutorial_works_from_its_first_line_to_its_last(tmp_path: Path) -> N
             stderr=subprocess.STDOUT,
         )
         assert done.returncode == 0, f"{command}{done.stdout}"
+        said[command] = done.stdout
 
+    with (tmp_path / "clubs.csv").open(encoding="utf-8", newline="") as file:
+        clubs = [row["class"] for row in csv.DictReader(file)]
+    assert said["python alone.py"].strip() == str(clubs[:5])
     made = {"clubs.csv", "network.py", "network.pt", "both.html", "first", "plain"}
     assert made <= {path.name for path in tmp_path.iterdir()}
     assert len((tmp_path / "clubs.csv").read_text(encoding="utf-8").splitlines()) == 241

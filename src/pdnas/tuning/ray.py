@@ -358,7 +358,7 @@ def _do(order: _Order, tasks: "dict[str, ObjectRef[Any]]", board: Any) -> Came:
     try:
         torch.set_num_threads(order.threads)
         task = _task(tasks[work.task], order.device)
-        board.began.remote(order.key)
+        ray.get(board.began.remote(order.key))  # its reports could overtake it
         if folder is None:
             return "done", work.do(task, report), None, None
         with folder.here() as place:
