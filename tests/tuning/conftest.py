@@ -59,7 +59,7 @@ class Deed(Work):
         if self.deed == "gobble":
             torch.empty(2**60)
         if self.deed == "devour":
-            eaten = [torch.ones(2**26) for _ in range(16)]  # 4 GiB
+            eaten = [torch.ones(2**26) for _ in range(32)]  # 8 GiB
             time.sleep(1000)
             del eaten
         if self.deed == "hang":

@@ -21,6 +21,20 @@ def test_whoever_asks_waits_for_its_answer() -> None:
     assert (first, second) == (False, True)
 
 
+def test_an_answer_that_nobody_waits_for_is_none() -> None:
+    """That of a question which a board before this one was asked; it will be asked again."""
+
+    async def play() -> tuple[list[object], bool]:
+        board = Board()
+        await board.answer(7, True)
+        asked = asyncio.create_task(board.ask(7, 25, 0.5))
+        heard = await board.news()
+        await board.answer(7, False)
+        return [*heard], await asked
+
+    assert asyncio.run(play()) == ([(7, 25, 0.5)], False)
+
+
 def test_news_are_told_once_and_waited_for() -> None:
     async def play() -> list[object]:
         board = Board()

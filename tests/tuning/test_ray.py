@@ -28,7 +28,7 @@ from pdnas.search.pdnas import PRESETS
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.tuning import ray as on_ray
-from pdnas.tuning.executor import TRIES, Done, Executor, Failed
+from pdnas.tuning.executor import TRIES, Began, Done, Executor, Failed, Reported
 from pdnas.tuning.ray import LOCAL, RayExecutor, Share
 from pdnas.tuning.storage import JournalFile, Storage
 from pdnas.tuning.study import GridStudy, Row
@@ -36,6 +36,9 @@ from pdnas.tuning.work import SearchWork, TrainingWork
 
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+"""Bytes that a disk in memory gives at once."""
 
 DRIVER = """
 import sys
@@ -109,6 +112,30 @@ def test_a_worker_that_is_killed_loses_no_trial(
     assert [row.state for row in rows] == ["done"] * 4
     assert [work.times for work in deeds] == [2, 1, 1, 1]
     assert os.getpid() not in pids
+
+
+@pytest.mark.ray
+def test_where_questions_are_asked_may_die(open_ray: Open, deed: Callable[..., Deed]) -> None:
+    """The question is asked again, and the work is not done again."""
+    before, work = boards(), deed("ask")
+    with open_ray() as executor:
+        executor.start(0, work)
+        assert executor.wait() == Began(0)
+        assert executor.wait() == Reported(0, 1, 0.1)
+        (board,) = boards() - before
+        os.kill(board, signal.SIGKILL)
+        assert executor.wait() == Reported(0, 1, 0.1)
+        executor.answer(0, False)
+        assert executor.wait() == Reported(0, 2, 0.2)
+        executor.answer(0, True)
+        assert isinstance(executor.wait(), Done)
+    assert work.times == 1
+
+
+def boards() -> set[int]:
+    """The processes where questions are asked."""
+    listed = subprocess.run(["pgrep", "-f", "^ray::Board"], capture_output=True, text=True)
+    return set(map(int, listed.stdout.split()))
 
 
 @pytest.mark.ray
@@ -241,6 +268,18 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+def fill_page(journal: Path) -> None:
+    """Leave fifty bytes of a journal's last page, which a full disk would still have."""
+    length = journal.stat().st_size
+    for _ in range(2):  # the first tells how long an entry without text is
+        entry = journal.stat().st_size - length
+        text = "x" * (-(journal.stat().st_size + entry + 50) % PAGE) if entry else ""
+        storage = JournalFile(journal)
+        with storage.at_once():
+            storage.open().set_study_user_attr(0, "text", text)
+    assert journal.stat().st_size % PAGE == PAGE - 50
+
+
 @pytest.mark.ray
 def test_a_disk_that_fills_loses_no_trial_that_is_finished(
     open_ray: Open, deed: Callable[..., Deed], disk: Path, tmp_path: Path
@@ -254,6 +293,7 @@ def test_a_disk_that_fills_loses_no_trial_that_is_finished(
         deeds[2].wait()
         while journal.read_text().count('"state":1') < 2:  # both that end are written down
             time.sleep(0.02)
+        fill_page(journal)
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(64))
@@ -280,12 +320,12 @@ def test_a_disk_that_fills_loses_no_trial_that_is_finished(
 def test_a_trial_that_takes_all_memory_is_ended_and_failed_with_its_reason(
     tmp_path: Path,
 ) -> None:
-    """By the memory monitor of a node that allows two gigabytes more than are used now."""
+    """By the memory monitor of a node that allows four gigabytes more than are used now."""
     from ray._common.utils import get_system_memory
     from ray._private.utils import get_used_memory
     from ray.cluster_utils import Cluster
 
-    share = (get_used_memory() + 2 * 2**30) / get_system_memory()
+    share = (get_used_memory() + 4 * 2**30) / get_system_memory()
     config = {
         "enable_metrics_collection": False,
         "memory_usage_threshold": share,

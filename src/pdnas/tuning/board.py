@@ -5,7 +5,11 @@ from typing import Any
 
 
 class Board:
-    """Held by a process of its own, which needs nothing but what stands here."""
+    """Held by a process of its own, which needs nothing but what stands here.
+
+    Where that process dies, as where a node runs out of memory, another one begins with an empty
+    board, and whoever was waiting for an answer asks again.
+    """
 
     def __init__(self) -> None:
         self._told: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
@@ -22,8 +26,9 @@ class Board:
         return await self._answers[key]
 
     async def answer(self, key: int, stop: bool) -> None:
-        """Let a piece of work go on, or stop."""
-        self._answers.pop(key).set_result(stop)
+        """Let a piece of work go on, or stop; if it has yet to ask again, it is answered then."""
+        if key in self._answers:
+            self._answers.pop(key).set_result(stop)
 
     async def news(self) -> list[tuple[Any, ...]]:
         """All that was told since the last time, as soon as there is something."""

@@ -154,7 +154,8 @@ class RayExecutor(Executor):
             self._tasks = {name: self._ray.put(content) for name, content in stored.items()}
             self._ray.cloudpickle.register_pickle_by_value(board)  # who holds it needs no torch
             own = {"num_cpus": 0, "resources": {HEAD: 0.001}, "max_concurrency": ASKING}
-            self._board = self._ray.remote(**own)(board.Board).remote()
+            again = {"max_restarts": -1, "max_task_retries": -1}  # who waits for it asks once more
+            self._board = self._ray.remote(**own, **again)(board.Board).remote()
             self._news = self._board.news.remote()
         except BaseException:
             self._leave()
