@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 settings.register_profile("pdnas", deadline=None)  # torch's first call of each kernel is slow
 settings.load_profile("pdnas")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what tests start: what a shell begins in the background is deaf to it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

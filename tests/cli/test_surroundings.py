@@ -17,6 +17,8 @@ from pdnas.cli import main
 
 Pdnas = Callable[..., CompletedProcess[str]]
 
+pytestmark = pytest.mark.slow  # each of them is a process that loads all there is
+
 PROGRAM = [sys.executable, "-c", "import sys; from pdnas.cli import main; sys.exit(main())"]
 SHORT = ["--epochs", "3", "--hidden", "4"]
 

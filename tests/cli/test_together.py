@@ -85,6 +85,7 @@ def ended(processes: list[Popen[str]]) -> list[CompletedProcess[str]]:
     finally:
         for process in processes:
             process.kill()
+            process.communicate()
     return [
         CompletedProcess(process.args, process.returncode, *streams)
         for process, streams in zip(processes, said, strict=True)
@@ -125,6 +126,7 @@ def test_torchrun_trains_as_one_process_does(pdnas: Pdnas, herd: Path) -> None:
     assert files == {path.name for path in Path("one").rglob("*") if path.is_file()} - {LOCK}
 
 
+@pytest.mark.slow
 def test_a_search_that_was_killed_goes_on(pdnas: Pdnas, herd: Path) -> None:
     arguments = ["search", "ppi", "--data-root", str(herd), "--epochs", "120", *PLAIN]
     arguments += ["--batch-graphs", "4", "--patience", "2", "--seeds", "1", "--candidates", "2"]

@@ -38,6 +38,7 @@ def test_what_is_no_sentence_is_a_finding(fuzz: ModuleType, text: str) -> None:
     fuzz.check_sentence("'file' is damaged; write it anew.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["recipe", "npz", "pt", "parquet"])
 def test_a_reader_stands_a_moment(reader: str, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -175,6 +175,7 @@ def test_a_process_that_dies_at_work_is_replaced(executor: Executor, work: Train
     assert process not in processes()
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text(
