@@ -155,6 +155,19 @@ def test_a_network_without_edges_is_a_program_too(result_of: ResultOf, tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["python", "torch"])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_batch_norm_makes_of_rounding_is_no_difference(
+    kind: Any, seed: int, result_of: ResultOf, tmp_path: Path
+) -> None:
+    torch.manual_seed(seed)
+    spec = BlockSpec(expansion=0, attention="gcn", norm="batch", bias=True)
+    design = Architecture(blocks=(spec, spec.model_copy(update={"activation": "none"})))
+    result = result_of(design, in_channels=3000)
+    path = tmp_path / write.DEFAULTS[kind]
+    assert path in export(result, kind, path)
+
+
+@pytest.mark.parametrize("kind", ["python", "torch"])
 def test_a_network_that_differs_is_not_written(
     kind: Any, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

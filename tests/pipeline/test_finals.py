@@ -66,6 +66,18 @@ def test_a_final_training_that_diverges_is_left_out(
     assert run.has(RESULT)
 
 
+def test_a_control_is_paired_with_what_is_left_of_the_final_trainings(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gcn = BASELINES["gcn"].architecture
+    diverging(monkeypatch, lambda architecture, seed: architecture != gcn and seed == 1)
+    result = search(tiny_task, short(seeds=3, controls=("gcn",)))
+    assert result.search is not None
+    (control,) = result.search.controls
+    assert (result.seeds, control.seeds) == ((0, 2), (0, 1, 2))
+    assert control.paired(result.seeds) == ((0, 0), (1, 2))
+
+
 def test_only_final_trainings_have_teachers(
     tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

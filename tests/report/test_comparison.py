@@ -28,6 +28,25 @@ def test_equal_seeds_on_one_split_are_paired(searched: Run) -> None:
     assert pairing.val.mean == pytest.approx(50 * sum(shared))
 
 
+def test_trainings_on_one_split_are_one_pair(searched: Run) -> None:
+    assert searched.result is not None
+    split = searched.result.split.model_copy(update={"members": ("a", "b")})
+    first = changed(searched, split=split, seeds=(0, 1), **values(0.5, 0.5, 0.5, 0.5))
+    other = changed(searched, split=split, seeds=(1, 0, 7), **values(0.5, 0.7, 0, 0.4, 0.4, 0))
+
+    pairing = pair(first, other)
+
+    assert pairing.val == pairing.test
+    assert pairing.val is not None
+    assert (pairing.val.pairs, pairing.of) == (2, "splits")
+    assert pairing.val.mean == pytest.approx((10 - 10) / 2)  # of 0 and 20 points, -10 and -10
+    assert difference_table([pairing]).rows[0][3] == "2 of splits"
+
+
+def values(*each: float) -> dict[str, object]:
+    return {"val": Scores.of(each), "test": Scores.of(each)}
+
+
 def elsewhere(run: Run) -> Run:
     """The run as one of other data."""
     assert run.result is not None

@@ -64,6 +64,23 @@ def test_a_control_that_was_cut_is_compared_on_what_both_have(searched: Run) -> 
     assert "(80.00 against 70.00 %" in sentence
 
 
+def test_trainings_are_compared_with_those_of_the_same_seed(searched: Run) -> None:
+    result = told(searched, own=(0.8, 0.9), control=(0.7, 0.1, 0.7))
+
+    sentence = against(result.model_copy(update={"seeds": (0, 2)}))  # that with seed 1 diverged
+
+    assert sentence.startswith("By validation it is 15.00 points ahead of gcn")
+    assert "(85.00 against 70.00 %" in sentence
+
+
+def test_without_a_seed_in_common_nothing_is_compared(searched: Run) -> None:
+    result = told(searched, own=(0.8,), control=(0.7, 0.1, 0.7))
+
+    assert against(result.model_copy(update={"seeds": (2**32,)})) == (
+        "No seed is in its trainings and in those of gcn, the best of the controls."
+    )
+
+
 def test_the_sentence_has_every_figure(searched: Run) -> None:
     result, verdict = searched.result, read_verdict(searched)
     assert result is not None

@@ -85,6 +85,28 @@ def control(architecture: Architecture) -> Control:
     )
 
 
+@pytest.mark.parametrize(
+    ("own", "seeds", "places"),
+    [
+        ((0, 1, 2), (0, 2), ((0, 0), (1, 2))),  # a training of the network found diverged
+        ((0, 1), (0, 1, 2), ((0, 0), (1, 1))),  # the control was cut short
+        ((3,), (0, 1), ()),
+        ((), (5, 6, 7), ((0, 0), (1, 1))),  # an early version did not say
+    ],
+)
+def test_trainings_of_a_control_are_paired_by_their_seeds(
+    control: Control,
+    own: tuple[int, ...],
+    seeds: tuple[int, ...],
+    places: tuple[tuple[int, int], ...],
+) -> None:
+    scores = Scores.of([0.5] * (len(own) or 2))
+    assert (
+        control.model_copy(update={"seeds": own, "val": scores, "test": scores}).paired(seeds)
+        == places
+    )
+
+
 @pytest.fixture
 def report(trial: Trial, control: Control) -> SearchReport:
     return SearchReport(
@@ -120,7 +142,7 @@ def test_a_result_comes_back_with_the_report_of_its_search(
     read = run.read_record(RESULT, Result)
     assert read == searched
     assert read.search == report
-    assert "5.0 s on cpu" in read.summary()  # 3.5 of the search and 1.5 of the trainings
+    assert "6.5 s on cpu" in read.summary()  # search 3.5, choice 1.5, its own trainings 1.5
 
 
 @pytest.mark.parametrize("stopped", ["fire", ""])

@@ -44,9 +44,10 @@ def test_a_difference_is_that_of_pairs_with_a_t_interval() -> None:
 
 
 def test_trainings_with_the_same_seed_are_a_pair() -> None:
-    ahead = Difference.between(Scores.of([0.5, 0.6, 0.7]), Scores.of([0.4, 0.4, 0.4]))
-    assert ahead.mean == pytest.approx(20)
-    assert ahead.pairs == 3
+    one, other = Scores.of([0.5, 0.6, 0.7]), Scores.of([0.1, 0.5])
+    ahead = Difference.between(one, other, [(1, 1), (2, 0)])
+    assert ahead.mean == pytest.approx((10 + 60) / 2)
+    assert ahead.pairs == 2
 
 
 @pytest.mark.parametrize(

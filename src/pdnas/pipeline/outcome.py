@@ -99,7 +99,7 @@ class Outcome:
             training_seconds=self._recipe.epochs * statistics.median(rates),
             candidate_seconds=sum(cell.refine_seconds for cell in cells)
             + sum(trial.seconds for trial in self._progress.trials),
-            warnings=tuple(self._warnings(result.val, stopped)),
+            warnings=tuple(self._warnings(result.val, result.seeds, stopped)),
             stopped=stopped,
         )
         update = {
@@ -155,13 +155,15 @@ class Outcome:
             val=Scores.of([training.val for training in trainings]),
             test=Scores.of([training.test for training in trainings]),
             seconds=sum(training.seconds for training in trainings),
+            seeds=tuple(training.seed for training in trainings),
         )
 
-    def _warnings(self, val: Scores, stopped: Stopped) -> Iterator[str]:
+    def _warnings(self, val: Scores, seeds: Sequence[int], stopped: Stopped) -> Iterator[str]:
         """What the searches say of themselves, and whether they were worth anything.
 
         Args:
             val: Validation of the network found.
+            seeds: Of its trainings.
             stopped: Why the job ended early, if it did.
         """
         for cell in self._progress.cells:
@@ -191,13 +193,10 @@ class Outcome:
             )
         for control in map(self._control, self._progress.controls):
             if control.val.mean > val.mean:
-                behind = Difference.between(control.val, val)
-                many = f"{behind.pairs} training{'s' if behind.pairs > 1 else ''}"
-                unsure = f", which {many} cannot tell apart"
                 yield (
                     f"The control '{control.name}' has a better validation than the network found "
-                    f"({control.val} against {val} %{unsure if behind.is_noise else ''}): this "
-                    "space, shape or recipe may not suit the task; use the control, or search with "
+                    f"({control.val} against {val} %{_unsure(control, val, seeds)}): this space, "
+                    "shape or recipe may not suit the task; use the control, or search with "
                     "another --recipe, --space, --blocks or --hidden."
                 )
 
@@ -221,6 +220,16 @@ class Outcome:
         ]
         if missing:
             yield f"The budget left out a part: {', '.join(missing)}; raise --budget-seconds."
+
+
+def _unsure(control: Control, val: Scores, seeds: Sequence[int]) -> str:
+    """What must be said of a control that is ahead where trainings cannot tell."""
+    places = [(its, own) for own, its in control.paired(seeds)]
+    if not places:
+        return ", though no seed is in the trainings of both"
+    if not Difference.between(control.val, val, places).is_noise:
+        return ""
+    return f", which {len(places)} training{'s' if len(places) > 1 else ''} cannot tell apart"
 
 
 def rank_correlation(trials: Sequence[Trial]) -> float | None:

@@ -1,12 +1,13 @@
 """Several runs side by side, and by how much they differ where they can be paired."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pdnas.report.parts import Table, percent
 from pdnas.report.reading import Run
 from pdnas.report.verdict import spent
-from pdnas.runs import Difference, Result, Scores
+from pdnas.runs import Difference, Scores
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Pairing:
         first: Of the first one.
         val: How far its validation is ahead, in points of a hundred; none: they have no pairs.
         test: The same of its test.
+        of: What a pair is of: trainings with one seed, or all of those on one split.
         reason: Why there are no pairs.
     """
 
@@ -25,11 +27,15 @@ class Pairing:
     first: str
     val: Difference | None = None
     test: Difference | None = None
+    of: str = "trainings"
     reason: str = ""
 
 
 def pair(first: Run, other: Run) -> Pairing:
-    """The differences of trainings with the same seeds on the same split, wherever that lies."""
+    """The differences of trainings with the same seeds on the same split, wherever that lies.
+
+    Trainings on one split are not independent of each other: of several splits each is one pair.
+    """
     names = (other.name, first.name)
     ours, theirs = first.result, other.result
     if ours is None or theirs is None:
@@ -39,17 +45,14 @@ def pair(first: Run, other: Run) -> Pairing:
         return Pairing(*names, reason=f"the tasks differ: {other.task_name}, {first.task_name}")
     if ours.metric != theirs.metric:
         return Pairing(*names, reason=f"the metrics differ: {theirs.metric}, {ours.metric}")
-    if ours.split.sha256 != theirs.split.sha256:
+    if (ours.split.sha256, ours.split.members) != (theirs.split.sha256, theirs.split.members):
         return Pairing(*names, reason="the splits differ")
-    mine, yours = _values(ours), _values(theirs)
-    shared = [key for key in mine if key in yours]
-    if not shared:
+    if not set(ours.seeds) & set(theirs.seeds):
         return Pairing(*names, reason="no seed is in both")
-    val, test = (
-        Difference.of([100 * (yours[key][part] - mine[key][part]) for key in shared])
-        for part in (0, 1)
-    )
-    return Pairing(*names, val=val, test=test)
+    val = Difference.of(_ahead(theirs.val, theirs.seeds, ours.val, ours.seeds))
+    test = Difference.of(_ahead(theirs.test, theirs.seeds, ours.test, ours.seeds))
+    several = len(ours.split.members) > 1
+    return Pairing(*names, val=val, test=test, of="splits" if several else "trainings")
 
 
 def is_elsewhere(first: Run, other: Run) -> bool:
@@ -80,7 +83,7 @@ def told_apart(runs: Sequence[Run]) -> str:
     tell = "which cannot be told" if ahead.val.is_noise else "which can be told"
     return (
         f"{words}: the two differ by {_told(ahead.val)}, {tell} from nothing with so many pairs of "
-        f"trainings: {ahead.val.pairs}."
+        f"{ahead.of}: {ahead.val.pairs}."
     )
 
 
@@ -135,24 +138,37 @@ def side_by_side(runs: Sequence[Run]) -> Table:
 def difference_table(pairings: Sequence[Pairing]) -> Table:
     """A row for each run but the first."""
     return Table(
-        f"Differences to {pairings[0].first}, in points of a hundred, paired by seed",
+        f"Differences to {pairings[0].first}, in points of a hundred, paired by split and seed",
         ("run", "validation", "test", "pairs"),
         tuple(
             (
                 one.name,
                 _told(one.val) if one.val else f"cannot be paired: {one.reason}",
                 _told(one.test) if one.test else "-",
-                str(one.val.pairs) if one.val else "0",
+                f"{one.val.pairs} of {one.of}" if one.val else "0",
             )
             for one in pairings
         ),
     )
 
 
-def _values(result: Result) -> dict[tuple[int, int], tuple[float, float]]:
-    """Validation and test of each training, by the place of its split and by its seed."""
-    keys = [(split, seed) for split in range(len(result.split.members)) for seed in result.seeds]
-    return dict(zip(keys, zip(result.val.values, result.test.values, strict=True), strict=True))
+def _ahead(
+    one: Scores, seeds: Sequence[int], other: Scores, other_seeds: Sequence[int]
+) -> list[float]:
+    """How far one is ahead, pair by pair, in points of a hundred; of several splits their means."""
+    shared = [seed for seed in seeds if seed in other_seeds]
+    by_split = [
+        [
+            100 * (one.values[i + seeds.index(seed)] - other.values[j + other_seeds.index(seed)])
+            for seed in shared
+        ]
+        for i, j in zip(
+            range(0, len(one.values), len(seeds)),
+            range(0, len(other.values), len(other_seeds)),
+            strict=True,
+        )
+    ]
+    return by_split[0] if len(by_split) == 1 else [statistics.fmean(each) for each in by_split]
 
 
 def _told(difference: Difference) -> str:

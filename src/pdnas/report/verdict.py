@@ -78,15 +78,8 @@ def read_verdict(run: Run) -> Verdict:
 
 def spent(result: Result) -> tuple[float, str]:
     """The seconds that a network took, and what they were spent on: not on controls."""
-    report = result.search
-    parts = {
-        "search": result.search_seconds,
-        "choice": report.candidate_seconds if report else 0.0,
-        "tuning": result.tune_seconds,
-        "its own trainings": result.train_seconds,
-    }
-    *told, last = [what for what, seconds in parts.items() if seconds] or ["nothing"]
-    return sum(parts.values()), f"{', '.join(told)} and {last}" if told else last
+    *told, last = [what for what, seconds in result.spent.items() if seconds] or ["nothing"]
+    return sum(result.spent.values()), f"{', '.join(told)} and {last}" if told else last
 
 
 def ended_early(run: Run, result: Result) -> str:
@@ -121,10 +114,19 @@ def against(result: Result) -> str:
     if not controls:
         return ""
     best = max(controls, key=lambda one: (round(one.val.mean, DIGITS), -one.parameters))
-    ahead = Difference.between(result.val, best.val)
+    places = best.paired(result.seeds)
+    if not places:
+        return f"No seed is in its trainings and in those of {best.name}, the best of the controls."
+    ahead = Difference.between(result.val, best.val, places)
+    ours, its = zip(*places, strict=True)
     own, theirs, own_test, their_test = (
-        percent(statistics.fmean(scores.values[: ahead.pairs]))
-        for scores in (result.val, best.val, result.test, best.test)
+        percent(statistics.fmean(scores.values[place] for place in there))
+        for scores, there in (
+            (result.val, ours),
+            (best.val, its),
+            (result.test, ours),
+            (best.test, its),
+        )
     )
     figures = f"{own} against {theirs} %; on test {own_test} against {their_test} %"
     shared = ""

@@ -1,7 +1,7 @@
 """What came out of a run: the network, how well it does, and how the search for it went."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Literal, Self
 
@@ -78,6 +78,8 @@ class Control(Record):
         val: Validation at the chosen epoch of each training.
         test: Test there.
         seconds: Time of its trainings.
+        seeds: Of its trainings; none in runs of early versions, which had those of the network
+            found, and as many of them as there was time for.
     """
 
     name: str
@@ -87,6 +89,13 @@ class Control(Record):
     val: Scores
     test: Scores
     seconds: float
+    seeds: tuple[int, ...] = ()
+
+    def paired(self, seeds: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """The places of each seed that is among these and among the control's own."""
+        count = min(len(self.val.values), len(self.test.values))
+        own = (self.seeds or tuple(seeds))[:count]
+        return tuple((place, own.index(seed)) for place, seed in enumerate(seeds) if seed in own)
 
 
 class SearchReport(Record):
@@ -220,6 +229,16 @@ class Result(Record):
         return self
 
     @property
+    def spent(self) -> dict[str, float]:
+        """The seconds that the network took, by what they were spent on: not on controls."""
+        return {
+            "search": self.search_seconds,
+            "choice": self.search.candidate_seconds if self.search else 0.0,
+            "tuning": self.tune_seconds,
+            "its own trainings": self.train_seconds,
+        }
+
+    @property
     def model(self) -> Network:
         """The trained network, ``model(x, edge_index)``: the one with the best validation."""
         if self._model is None:
@@ -306,5 +325,5 @@ class Result(Record):
             f"({count} run{'s' if count > 1 else ''}, validation {self.val} %)\n"
             f"{self.architecture}\n"
             f"hidden {self.hidden}, {self.parameters:,} parameters, "
-            f"{self.search_seconds + self.train_seconds:.1f} s on {self.device}"
+            f"{sum(self.spent.values()):.1f} s on {self.device}"
         )

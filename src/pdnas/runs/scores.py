@@ -71,10 +71,15 @@ class Difference(Record):
         return cls(mean=mean, interval=(mean - half, mean + half), pairs=pairs)
 
     @classmethod
-    def between(cls, one: Scores, other: Scores) -> "Difference":
-        """How far one is ahead, in points of a hundred; trainings with the same seed are a pair."""
-        pairs = zip(one.values, other.values, strict=False)  # a control may have been cut short
-        return cls.of([100 * (first - second) for first, second in pairs])
+    def between(cls, one: Scores, other: Scores, places: Sequence[tuple[int, int]]) -> "Difference":
+        """How far one is ahead, in points of a hundred.
+
+        Args:
+            one: The one.
+            other: The other.
+            places: Of the values that are a pair, in the one and in the other.
+        """
+        return cls.of([100 * (one.values[i] - other.values[j]) for i, j in places])
 
     @property
     def is_noise(self) -> bool:
