@@ -155,16 +155,18 @@ def test_a_network_without_edges_is_a_program_too(result_of: ResultOf, tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["python", "torch"])
-@pytest.mark.parametrize("seed", range(4))
 def test_what_a_batch_norm_makes_of_rounding_is_no_difference(
-    kind: Any, seed: int, result_of: ResultOf, tmp_path: Path
+    kind: Any, result_of: ResultOf, tmp_path: Path
 ) -> None:
-    torch.manual_seed(seed)
     spec = BlockSpec(expansion=0, attention="gcn", norm="batch", bias=True)
-    design = Architecture(blocks=(spec, spec.model_copy(update={"activation": "none"})))
-    result = result_of(design, in_channels=3000)
+    result = result_of(Architecture(blocks=(spec, spec)), in_channels=50)
+    x, _ = write._graph(result, 3, 0)
+    weights = result.model.state_dict()
+    name = "blocks.0.transform.weight"
+    # Three nodes of which every channel says nearly the same, so that the norm divides by little.
+    weights[name] = torch.linalg.pinv(x) @ (1 + 1e-3 * x @ weights[name])
     path = tmp_path / write.DEFAULTS[kind]
-    assert path in export(result, kind, path)
+    assert path in export(result.with_weights(weights), kind, path)
 
 
 @pytest.mark.parametrize("kind", ["python", "torch"])
