@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import re
 import sys
 import typing
 from collections.abc import Callable
@@ -282,6 +283,22 @@ def test_what_is_no_network_is_one_sentence(given: Any, expected: str, data: Dat
     with pytest.raises(PdnasError, match=expected) as caught:
         pdnas.train(given, data)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"seeds": "3"}, "seeds is '3'; give a number or whole numbers, such as (0, 1, 2)."),
+        ({"seeds": 2.5}, "seeds is 2.5; give a number or whole numbers, such as (0, 1, 2)."),
+        ({"split_seeds": 3}, "split_seeds is 3; give whole numbers, such as (0, 1, 2)."),
+        ({"recipe": 3}, "The recipe is a int; give a pdnas.Recipe"),
+    ],
+)
+def test_what_is_no_number_and_no_recipe_is_one_sentence(
+    given: dict[str, Any], expected: str, data: Data
+) -> None:
+    with pytest.raises(PdnasError, match=re.escape(expected)):
+        pdnas.train("gcn", data, **given)
 
 
 def test_a_run_leaves_its_page(data: Data, tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from operator import index
 from pathlib import Path
 from typing import Any, Unpack
 
 import torch
 
 from pdnas import pipeline
-from pdnas.errors import PdnasError, RunError, SearchError
+from pdnas.errors import PdnasError, RunError, SearchError, shown
 from pdnas.job import Job, JobSettings, make_job
 from pdnas.models import Design
 from pdnas.named import find_architecture
@@ -96,8 +97,8 @@ def search(
             run = stack.enter_context(_kept(run_dir, asked, place))
         watchers = [] if callback is None else [_watcher(callback)]
         if is_wanted(progress):
-            shown = SearchProgress(job, quiet=False, note=found.source.note)
-            watchers.append(stack.enter_context(shown))
+            display = SearchProgress(job, quiet=False, note=found.source.note)
+            watchers.append(stack.enter_context(display))
         if tensorboard and run is not None:
             watchers.append(stack.enter_context(TensorBoard.of_run(run, asked)))
         journal = None if run is None else run.path / JOURNAL
@@ -152,7 +153,9 @@ def train(
     design, own_hidden, own_recipe = find_architecture(architecture)
     hidden = own_hidden if hidden is None else hidden
     recipe = own_recipe if recipe is None else find_recipe(recipe)
-    seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    seeds = range(seeds) if isinstance(seeds, int) else seeds
+    seeds = _whole(seeds, "seeds", "a number or ")
+    split_seeds = _whole(split_seeds, "split_seeds")
     _check_board(tensorboard, run_dir)
     place, found = find_device(str(device)), find_task(task)
     asked = TrainSettings(
@@ -171,8 +174,8 @@ def train(
         watchers: list[Callable[[int, Epoch], None]] = []
         if is_wanted(progress):
             count = len(seeds) * max(1, len(split_seeds))
-            shown = TrainingProgress(count, recipe.epochs, quiet=False, note=found.source.note)
-            watchers.append(stack.enter_context(shown).show)
+            display = TrainingProgress(count, recipe.epochs, quiet=False, note=found.source.note)
+            watchers.append(stack.enter_context(display).show)
         board = None
         if tensorboard and run is not None:
             board = stack.enter_context(TensorBoard.of_run(run, asked))
@@ -196,6 +199,22 @@ def train(
         if board is not None:
             board.ended(result)
         return result
+
+
+def _whole(numbers: Sequence[int], name: str, other: str = "") -> tuple[int, ...]:
+    """Numbers that somebody gave, or a sentence.
+
+    Args:
+        numbers: What was given.
+        name: What it was given as.
+        other: What else may be given.
+    """
+    try:
+        return tuple(map(index, numbers))
+    except TypeError:
+        raise PdnasError(
+            f"{name} is {shown(repr(numbers))}; give {other}whole numbers, such as (0, 1, 2)."
+        ) from None
 
 
 def _place(

@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import pickle
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -476,6 +478,22 @@ def test_a_run_is_worked_on_by_one_at_a_time(run: RunDirectory) -> None:
         pytest.fail("two at once")
     with other.alone():
         pass
+
+
+def test_whoever_looks_at_a_run_for_a_moment_is_waited_for(run: RunDirectory) -> None:
+    held, look = threading.Event(), RunDirectory(run.path)
+
+    def hold() -> None:
+        with look.alone():
+            held.set()
+            time.sleep(0.1)
+
+    looking = threading.Thread(target=hold)
+    looking.start()
+    assert held.wait(10)
+    with run.alone():
+        pass
+    looking.join()
 
 
 def test_a_run_that_cannot_be_kept_for_oneself_is_one_sentence(run: RunDirectory) -> None:

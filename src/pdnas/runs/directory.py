@@ -42,6 +42,9 @@ RECIPE = "recipe.toml"
 LOCK = ".lock"
 SEARCH_STATE = FOLDER / "search.safetensors"
 
+PATIENCE = 0.5
+"""Seconds to wait for a lock: whoever looks at a run holds it for a moment."""
+
 
 R = TypeVar("R", bound=Record)
 
@@ -114,7 +117,7 @@ class RunDirectory:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes out while a run is worked on; one that dies lets go of it."""
-        lock = FileLock(self.path / LOCK, timeout=0)
+        lock = FileLock(self.path / LOCK, timeout=PATIENCE)
         try:
             lock.acquire()
         except Timeout:

@@ -300,6 +300,11 @@ def find_recipe(given: Recipe | Mapping[str, Any] | str) -> Recipe:
         return given
     if isinstance(given, Mapping):
         return _validated(dict(given), "The recipe")
+    if not isinstance(given, str):
+        raise RecipeError(
+            f"The recipe is a {type(given).__name__}; give a pdnas.Recipe, its fields as a "
+            "dictionary, a name, or a .toml file."
+        )
     if given.endswith(".toml"):
         return Recipe.load(given)
     if given not in RECIPES:
