@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,10 +38,10 @@ def elements(text: str) -> Elements:
     return parser
 
 
-def plots(text: str) -> dict[str, object]:
+def plots(text: str) -> dict[str, Any]:
     found = re.search(r'<script type="application/json" id="plots">(.*?)</script>', text, re.S)
     assert found is not None
-    values: dict[str, object] = json.loads(found[1])
+    values: dict[str, Any] = json.loads(found[1])
     return values
 
 
@@ -154,6 +155,20 @@ def test_several_runs_are_side_by_side(made: dict[str, Path], unfinished: Path) 
     assert text.count('class="drawing"') == 4
     assert "paired by seed" in text
     assert list(plots(text)) == ["curves"]
+
+
+def test_runs_of_one_name_keep_their_own_rows_lines_and_tiles(made: dict[str, Path]) -> None:
+    run = read_run(made["trained"])
+
+    text = render([replace(run, path=Path(place)) for place in ("a/run", "b/run")], {})
+
+    for name in ("a/run", "b/run"):
+        assert f"<dt>{name}</dt>" in text
+        assert f'<th scope="row">{name}</th>' in text
+    lines = plots(text)["curves"]["data"]
+    looks = {(line["name"], line["line"]["color"]) for line in lines if line["showlegend"]}
+    assert [name for name, _ in sorted(looks)] == ["a/run", "b/run"]
+    assert len({color for _, color in looks}) == 2
 
 
 def test_runs_of_other_tasks_have_axes_of_their_own(made: dict[str, Path]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pdnas.errors import RunError
-from pdnas.report.reading import Run, is_at_work, read_history, read_run
+from pdnas.report.reading import Run, is_at_work, read_history, read_run, with_labels
 from pdnas.runs import LOCK, RunDirectory
 
 
@@ -49,6 +49,22 @@ def test_a_look_at_a_run_leaves_no_lock(unfinished: Path) -> None:
 
     assert not is_at_work(unfinished)
     assert not (unfinished / LOCK).exists()
+
+
+def test_runs_of_one_name_are_told_apart_by_their_paths(searched: Run, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("one")
+    places = ("one", "a/run", "b/run", "a/x/deep", "b/x/deep", "../one", "link")
+    runs = [replace(searched, path=tmp_path / place) for place in places]
+
+    assert [run.name for run in with_labels(runs[:5])] == [
+        *("one", "a/run", "b/run", "a/x/deep", "b/x/deep")
+    ]
+    assert [run.name for run in with_labels([runs[0], runs[5]])] == [
+        *(f"{tmp_path.name}/one", f"{tmp_path.parent.name}/one")
+    ]
+    assert [run.name for run in with_labels([runs[0], runs[6]])] == [
+        *(str(tmp_path / "one"), str(tmp_path / "link"))
+    ]
 
 
 def test_how_a_run_goes_on_is_said(unfinished: Path) -> None:

@@ -26,7 +26,7 @@ from pdnas.report.facts import read_facts
 from pdnas.report.gates import draw_gates, read_gates
 from pdnas.report.losses import draw_losses, read_losses
 from pdnas.report.parts import Figure, Group, Section, Table, percent
-from pdnas.report.reading import Run, read_run
+from pdnas.report.reading import Run, read_run, with_labels
 from pdnas.report.slots import draw_slots, read_slots
 from pdnas.report.trainings import draw_curves, read_curves
 from pdnas.report.tuned import draw_tried, read_tried, tried_table
@@ -290,6 +290,7 @@ def _classes(run: Run, result: Result) -> Section:
 
 
 def _compared(runs: Sequence[Run]) -> tuple[Verdict, list[Section]]:
+    runs = with_labels(runs)
     finished = [run for run in runs if run.result is not None]
     pairings = [pair(runs[0], run) for run in runs[1:]]
     figures = tuple(_together(alike, place) for place, alike in enumerate(comparable(runs)))

@@ -1,7 +1,8 @@
 """A run directory as reports see it: whatever of it is there, finished or not."""
 
 import shlex
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -152,6 +153,7 @@ class Run:
         progress: How far an unfinished search has come.
         predictions: What the network that is kept says of every node; none in older runs.
         at_work: Whether a process works on it.
+        label: What to call it beside others; the name of its folder if that says enough.
     """
 
     path: Path
@@ -164,11 +166,12 @@ class Run:
     progress: Progress | None = None
     predictions: Predictions | None = None
     at_work: bool = False
+    label: str = ""
 
     @property
     def name(self) -> str:
         """What to call it beside others."""
-        return self.path.resolve().name
+        return self.label or self.path.resolve().name
 
     @property
     def task_name(self) -> str:
@@ -239,6 +242,27 @@ def read_run(path: str | Path) -> Run:
     )
     _check_search(run)
     return run
+
+
+def with_labels(runs: Sequence[Run]) -> list[Run]:
+    """Runs of which no two have one name: folders of one name get the shortest end of their path.
+
+    Args:
+        runs: Side by side.
+    """
+    paths = [run.path.resolve().parts for run in runs]
+    return [
+        replace(run, label=_ending(own, paths) or str(run.path))
+        for run, own in zip(runs, paths, strict=True)
+    ]
+
+
+def _ending(own: tuple[str, ...], paths: Sequence[tuple[str, ...]]) -> str:
+    """The shortest end that only one of the paths has; nothing if it is among them twice."""
+    for length in range(1, len(own) + 1):
+        if [path[-length:] for path in paths].count(own[-length:]) == 1:
+            return str(Path(*own[-length:]))
+    return ""
 
 
 def is_at_work(path: str | Path) -> bool:
