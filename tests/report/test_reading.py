@@ -1,6 +1,7 @@
 """Run directories as reports see them."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,6 +111,42 @@ def test_a_tuning_without_a_result_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RunError, match="pdnas resume"):
         read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        *((command, {"task": "citeseer"}) for command in ("tune", "train")),
+        *((command, {"task": {"metric": ["f1"]}}) for command in ("tune", "train")),
+        *((command, {"task_name": 1}) for command in ("tune", "train")),
+        ("tune", {"tuning": None}),
+        ("tune", {"tuning": {}}),
+        ("tune", {"tuning": {"fields": 5}}),
+        ("tune", {"tuning": {"fields": "lr"}}),
+        ("tune", {"tuning": {"fields": [1]}}),
+    ],
+)
+def test_settings_that_say_something_else_are_one_sentence(
+    tuned: Path, tmp_path: Path, command: str, changes: dict[str, object]
+) -> None:
+    path = shutil.copytree(tuned, tmp_path / "tuned")
+    settings = json.loads((path / "settings.json").read_text())
+    (path / "settings.json").write_text(json.dumps({**settings, "command": command, **changes}))
+
+    with pytest.raises(
+        RunError, match=r"settings\.json' is damaged, or of another version[^\n]+\.$"
+    ):
+        read_run(path)
+
+
+def test_a_tuning_that_does_not_say_what_it_tuned_is_one_sentence(
+    tuned: Path, tmp_path: Path
+) -> None:
+    path = shutil.copytree(tuned, tmp_path / "tuned")
+    (path / "settings.json").write_text('{"command": "tune"}')
+
+    with pytest.raises(RunError, match="tuning: Field required"):
+        read_run(path)
 
 
 EPOCH: dict[str, object] = {"epoch": 0, "train_loss": 1.0, "val_loss": 1.0, "val": 0.5}

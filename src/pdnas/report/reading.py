@@ -33,6 +33,7 @@ from pdnas.runs import (
     AnySettings,
     Figure,
     Predictions,
+    Record,
     Result,
     RunDirectory,
 )
@@ -45,6 +46,52 @@ TABLES = {"compare": "pdnas compare", "reproduce": "pdnas reproduce"}
 Line = dict[str, Any]
 
 PerMille = Annotated[float, Field(ge=0, le=1000)]
+
+
+class AskedTask(Record):
+    """What a run says of its task, as far as every page tells it; other fields are not read.
+
+    Args:
+        metric: Which was asked for; none: the task's own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    metric: str | None = None
+
+
+class Asked(AnySettings):
+    """What every page tells of a run's settings.
+
+    Args:
+        task: How it was asked for; none: it was in memory.
+        task_name: What it is called.
+    """
+
+    task: AskedTask | None = None
+    task_name: str = ""
+
+
+class AskedTuning(Record):
+    """What a tuning says of itself, as far as its page tells it.
+
+    Args:
+        fields: Of the recipe: what was tuned.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    fields: tuple[str, ...]
+
+
+class AskedTune(Asked):
+    """The same of a tuning.
+
+    Args:
+        tuning: What was tuned.
+    """
+
+    tuning: AskedTuning
 
 
 class EpochLine(BaseModel):
@@ -224,6 +271,7 @@ def read_run(path: str | Path) -> Run:
         raise RunError(
             f"'{path}' is a tuning that is not finished; go on with it: pdnas resume {path}."
         )
+    folder.read_record(SETTINGS, AskedTune if command == "tune" else Asked)
     progress = None
     if command == "search" and result is None and folder.has(PIPELINE):
         progress = folder.read_record(PIPELINE, Progress)
