@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from pdnas.errors import RunError
+from pdnas.job import Cell, Plan, Progress
 from pdnas.report import write_report
 from pdnas.report.page import render, whole_flags
-from pdnas.report.reading import read_run
+from pdnas.report.reading import Run, read_run
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -121,6 +122,54 @@ def test_an_unfinished_run_has_a_page_that_loads_itself_again_if_it_is_watched(
     assert "confusion" not in plots(text)
 
 
+def progress_of(run: Run, **values: Any) -> Progress:
+    """How far a search has come that has nothing but these."""
+    assert run.result is not None
+    plan = Plan(
+        epochs=12,
+        search_seconds=1.0,
+        candidate_seconds=1.0,
+        tune_seconds=0.0,
+        final_seconds=1.0,
+        epoch_seconds=0.1,
+    )
+    return Progress(split=run.result.split.sha256, plan=plan, **values)
+
+
+def test_an_unfinished_search_has_the_correlation_of_its_candidates(made: dict[str, Path]) -> None:
+    run = read_run(made["grid"])
+    assert run.result is not None
+    assert run.result.search is not None
+    (first, *_) = run.result.search.trials
+    trials = tuple(
+        first.model_copy(update={"shared_val": rank / 10, "val": rank / 20}) for rank in range(5)
+    )
+
+    text = render([replace(run, result=None, progress=progress_of(run, trials=trials))], {})
+
+    assert "The rank correlation of the two is 1.00" in text
+    few = render([replace(run, result=None, progress=progress_of(run, trials=trials[:4]))], {})
+    assert "There are too few for a rank correlation." in few
+
+
+def test_an_unfinished_search_warns_of_what_is_finished(made: dict[str, Path]) -> None:
+    run = read_run(made["grid"])
+    cell = Cell(
+        num_blocks=2,
+        hidden=8,
+        epochs=12,
+        candidates=(),
+        warnings=("It <collapsed>; try --preset default.",),
+        seconds=1.0,
+        refine_seconds=0.0,
+    )
+
+    text = render([replace(run, result=None, progress=progress_of(run, cells=(cell,)))], {})
+
+    assert '<ul class="warnings" aria-label="Warnings">' in text
+    assert "With 2 block(s) and hidden size 8: It &lt;collapsed&gt;" in text
+
+
 def test_a_run_without_epochs_has_no_empty_plot(unfinished: Path) -> None:
     (unfinished / "history.jsonl").unlink()
     (unfinished / "checkpoint" / "pipeline.json").unlink(missing_ok=True)
@@ -183,6 +232,21 @@ def test_runs_of_other_tasks_have_axes_of_their_own(made: dict[str, Path]) -> No
     assert list(plots(text)) == ["curves", "curves1"]
     assert "Validation during training on other" in text
     assert "They are of different tasks or metrics" in text
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_run_that_goes_on_is_drawn_with_one_that_is_done(
+    made: dict[str, Path], unfinished: Path, place: int
+) -> None:
+    going = read_run(made["rated"])
+    assert going.result is not None
+    going = replace(going, result=None, settings={"task_name": going.result.task})
+    runs = [read_run(made["grid"])]
+    runs.insert(place, going)
+
+    (plot,) = plots(render(runs, {})).values()
+
+    assert plot["layout"]["yaxis"]["title"]["text"] == "validation accuracy, %"
 
 
 def test_flags_in_sentences_are_not_broken_and_text_stays_text() -> None:

@@ -17,6 +17,7 @@ from pdnas import __version__
 from pdnas.architecture import Architecture
 from pdnas.diagram import draw_svg
 from pdnas.errors import RunError
+from pdnas.pipeline.outcome import rank_correlation
 from pdnas.report.candidates import draw_candidates, read_candidates
 from pdnas.report.classes import class_table, draw_classes, read_classes
 from pdnas.report.comparison import comparable, difference_table, pair, side_by_side, told_apart
@@ -184,12 +185,11 @@ def _search(run: Run) -> Iterator[Section]:
                     for g in found
                 ]
             groups += found
-        report = result.search if result else None
         yield Section(
             name="search",
             title="How it was found",
             lead=(_about_search(run),),
-            warnings=report.warnings if report else (),
+            warnings=_warnings(run),
             groups=tuple(groups),
         )
     trials = result.search.trials if result and result.search else ()
@@ -204,13 +204,23 @@ def _search(run: Run) -> Iterator[Section]:
             designs=designs_of(space),
             epochs=run.job.recipe.epochs if run.job else 0,
         )
-        correlation = result.search.rank_correlation if result and result.search else None
         yield Section(
             name="candidates",
             title="Candidates",
             lead=("Validation of these trainings chose the network; the test part had no say.",),
-            groups=(Group("", (draw_candidates(rated, correlation),)),),
+            groups=(Group("", (draw_candidates(rated, rank_correlation(trials)),)),),
         )
+
+
+def _warnings(run: Run) -> tuple[str, ...]:
+    """What the search says of itself; before its end, what the finished ones of the grid say."""
+    if run.result is not None:
+        return run.result.search.warnings if run.result.search else ()
+    told = []
+    for cell in run.progress.cells if run.progress else ():
+        place = f"With {cell.num_blocks} block(s) and hidden size {cell.hidden}: "
+        told += [place + text if len(run.cells) > 1 else text for text in cell.warnings]
+    return tuple(told)
 
 
 def _search_groups(
@@ -337,8 +347,9 @@ def _together(runs: Sequence[Run], place: int) -> Figure | None:
         ]
     if not curves:
         return None
-    figure = draw_curves(curves, runs[0].validation, f"curves{place or ''}")
-    return replace(figure, title=f"{figure.title} on {runs[0].task_name}")
+    first = next((run for run in runs if run.metric is not None), runs[0])
+    figure = draw_curves(curves, first.validation, f"curves{place or ''}")
+    return replace(figure, title=f"{figure.title} on {first.task_name}")
 
 
 def _embedded(values: Mapping[str, Any]) -> Markup:

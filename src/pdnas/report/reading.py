@@ -227,11 +227,15 @@ class Run:
         return name if name.startswith("pyg:") else Path(name).name
 
     @property
+    def metric(self) -> str | None:
+        """What validation is measured by; none: an unfinished run that was not asked for one."""
+        asked: str | None = (self.settings.get("task") or {}).get("metric")
+        return self.result.metric if self.result else asked
+
+    @property
     def validation(self) -> str:
         """What validation is called: with its metric, as far as the run says which that is."""
-        asked = (self.settings.get("task") or {}).get("metric")
-        metric = self.result.metric if self.result else asked
-        return f"validation {metric}" if metric else "validation"
+        return f"validation {self.metric}" if self.metric else "validation"
 
     @property
     def way_on(self) -> str:
