@@ -105,6 +105,26 @@ def test_commands_can_be_copied(page: str) -> None:
     assert "pdnas search &#39;a b&#39;" in page
 
 
+def test_every_run_of_several_has_its_commands(made: dict[str, Path]) -> None:
+    paths = [made["grid"], made["trained"]]
+    runs = [read_run(path) for path in paths]
+    told = {
+        path: [("Again", f"pdnas x {path}"), ("This", f"pdnas report {path}")] for path in paths
+    }
+
+    text = render(runs, told)
+
+    assert f"<code>pdnas report {paths[0]} {paths[1]}</code>" in text
+    for path in paths:
+        assert f"<summary><h3>{path.name}</h3></summary>" in text
+        assert f"<code>pdnas x {path}</code>" in text
+        assert f"<code>pdnas report {path}</code>" in text
+    assert text.count("The page of this run alone") == 2
+    ids = [attributes["id"] for _, attributes in elements(text).tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    assert 'id="commands"' not in render(runs, {})
+
+
 def test_a_finished_run_does_not_load_itself_again(page: str) -> None:
     assert 'http-equiv="refresh"' not in page
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -26,7 +27,7 @@ from pdnas.report.entropy import draw_entropy, read_entropy
 from pdnas.report.facts import read_facts
 from pdnas.report.gates import draw_gates, read_gates
 from pdnas.report.losses import draw_losses, read_losses
-from pdnas.report.parts import Figure, Group, Section, Table, percent
+from pdnas.report.parts import CommandList, Figure, Group, Section, Table, percent
 from pdnas.report.reading import Run, read_run, with_labels
 from pdnas.report.slots import draw_slots, read_slots
 from pdnas.report.trainings import draw_curves, read_curves
@@ -77,7 +78,7 @@ def render(runs: Sequence[Run], commands: Commands, *, watched: bool = False) ->
     if len(runs) == 1:
         verdict, sections = read_verdict(runs[0]), list(_sections(runs[0], commands))
     else:
-        verdict, sections = _compared(runs)
+        verdict, sections = _compared(runs, commands)
     figures = [f for s in sections for g in s.groups for f in g.figures]
     here = files("pdnas.report")
     return _template().render(
@@ -111,7 +112,7 @@ def _sections(run: Run, commands: Commands) -> Iterator[Section]:
     yield read_facts(run)
     if told := commands.get(run.path):
         title = "Make it again, and use it" if run.result else "Go on with it"
-        yield Section(name="commands", title=title, commands=tuple(told))
+        yield Section(name="commands", title=title, commands=(CommandList("", tuple(told)),))
 
 
 def _tuned(run: Run) -> Iterator[Section]:
@@ -299,7 +300,7 @@ def _classes(run: Run, result: Result) -> Section:
     )
 
 
-def _compared(runs: Sequence[Run]) -> tuple[Verdict, list[Section]]:
+def _compared(runs: Sequence[Run], commands: Commands) -> tuple[Verdict, list[Section]]:
     runs = with_labels(runs)
     finished = [run for run in runs if run.result is not None]
     pairings = [pair(runs[0], run) for run in runs[1:]]
@@ -321,11 +322,34 @@ def _compared(runs: Sequence[Run]) -> tuple[Verdict, list[Section]]:
                 for svg, caption in [_drawing(run.result)]
             ),
         ),
+        _commands_of_each(runs, commands),
     ]
     title = f"{len(runs)} runs side by side"
     sentence = f"{len(runs)} runs, of which {len(finished)} are finished. {told_apart(runs)}"
     tiles = tuple(map(_tile, runs))
     return Verdict(title, sentence.strip(), tiles), [s for s in sections if not s.is_empty]
+
+
+def _commands_of_each(runs: Sequence[Run], commands: Commands) -> Section:
+    """How the page is made again, and what the page of each run has to copy."""
+    lists = []
+    for run in runs:
+        own = _report_on(run)
+        told = [
+            ("The page of this run alone" if command == own else about, command)
+            for about, command in commands.get(run.path, ())
+        ]
+        lists += [CommandList(run.name, tuple(told))] if told else []
+    again = CommandList("", (("This page again", _report_on(*runs)),))
+    return Section(
+        name="commands",
+        title="Make them again, and use them",
+        commands=(again, *lists) if lists else (),
+    )
+
+
+def _report_on(*runs: Run) -> str:
+    return shlex.join(["pdnas", "report", *(str(run.path) for run in runs)])
 
 
 def _tile(run: Run) -> tuple[str, str, str]:
