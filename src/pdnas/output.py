@@ -44,7 +44,8 @@ class AnyTaskSettings(AnySettings):
 def data_of(run: Path) -> str | None:
     """The data that a run is on; none: they were in memory, or there are several."""
     task = RunDirectory.open(run).read_record(SETTINGS, AnyTaskSettings).task
-    return task.get("task") if isinstance(task, dict) else None
+    name = task.get("task") if isinstance(task, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def check_output(

@@ -119,23 +119,35 @@ def test_an_earlier_page_is_renewed(pdnas: Pdnas, trained: Path) -> None:
         assert pdnas("report", trained, "-o", "page.html").returncode == 0
 
 
+def text_of(page: Path, seconds: float = 60) -> str:
+    """A page that somebody is about to write."""
+    deadline = time.monotonic() + seconds
+    while not page.is_file() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return page.read_text()
+
+
 def test_watching_ends_with_the_run(pdnas: Pdnas, trained: Path) -> None:
     result = (trained / RESULT).read_bytes()
     (trained / RESULT).unlink()
-    page, seen = trained / "report.html", []
+    page, seen, begun = trained / "report.html", [], threading.Event()
 
     def finish() -> None:
-        with RunDirectory.open(trained).alone():
-            with (trained / HISTORY).open("a") as file:
-                file.write('{"split_seed":null,"seed":0,"epo')  # half a line
-            time.sleep(0.4)
-            seen.append('http-equiv="refresh"' in page.read_text())
+        try:
+            with RunDirectory.open(trained).alone():
+                begun.set()
+                with (trained / HISTORY).open("a") as file:
+                    file.write('{"split_seed":null,"seed":0,"epo')  # half a line
+                seen.append('http-equiv="refresh"' in text_of(page))
+                (trained / RESULT).write_bytes(result)
+                time.sleep(0.3)
+        finally:  # without a result the page would be watched forever
             (trained / RESULT).write_bytes(result)
-            time.sleep(0.3)
 
     page.unlink()
     worker = threading.Thread(target=finish)
     worker.start()
+    assert begun.wait(60)  # whoever looks whether the lock is taken holds it for a moment
     done = pdnas("report", trained, "--watch", "--interval", "0.1")
     worker.join()
 

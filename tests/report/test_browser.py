@@ -51,7 +51,8 @@ def pages(
         "unfinished": [going],
         "tuning": [tuned],
     }
-    return {name: write_page(paths, place / f"{name}.html") for name, paths in runs.items()}
+    written = {name: write_page(paths, place / f"{name}.html") for name, paths in runs.items()}
+    return {**written, "watched": write_page([going], place / "watched.html", watched=True)}
 
 
 class Visit:
@@ -223,9 +224,12 @@ def test_the_button_changes_the_colors_and_the_page_remembers(visit: Any) -> Non
     page = visited.page
     page.locator(".plot").first.scroll_into_view_if_needed()
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert page.locator("#theme").get_attribute("aria-label") == "Use dark colors"
+    assert page.get_by_role("button", name="Dark colors", pressed=False).count() == 1
 
     page.locator("#theme").click()
+
+    assert page.get_by_role("button", name="Dark colors", pressed=True).count() == 1
+    assert page.locator("#theme").inner_text() == "Dark"
 
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
     visited.draw_all()
@@ -233,6 +237,26 @@ def test_the_button_changes_the_colors_and_the_page_remembers(visit: Any) -> Non
     assert page.evaluate(font) == "#e8eaed"
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_watched_page_loads_itself_again_as_it_was_left(visit: Any) -> None:
+    page = visit("watched").page
+    group = page.locator("details.group[open]").nth(1)
+    table = page.locator("details.data").nth(1)
+    table.locator("summary").click()
+    group.locator("> summary").click()
+    shown = page.evaluate("[...document.querySelectorAll('details')].map((d) => d.open)")
+    page.evaluate("window.scrollTo({top: document.body.scrollHeight, behavior: 'instant'})")
+    place = page.evaluate("window.scrollY")
+
+    page.reload()
+
+    assert page.evaluate("[...document.querySelectorAll('details')].map((d) => d.open)") == shown
+    assert place > 1000
+    assert abs(page.evaluate("window.scrollY") - place) < 2
+    page.locator("details.data").nth(1).locator("summary").click()
+    page.reload()
+    assert page.locator("details.data").nth(1).get_attribute("open") is None
 
 
 def test_a_change_of_the_system_is_followed(visit: Any) -> None:

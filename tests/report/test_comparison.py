@@ -1,6 +1,8 @@
 """Runs side by side."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -47,12 +49,12 @@ def values(*each: float) -> dict[str, object]:
     return {"val": Scores.of(each), "test": Scores.of(each)}
 
 
-def elsewhere(run: Run) -> Run:
+def elsewhere(run: Run, task: str = "other", sha256: str = "0" * 64) -> Run:
     """The run as one of other data."""
     assert run.result is not None
     assert run.result.data is not None
-    data = run.result.data.model_copy(update={"sha256": "0" * 64})
-    return changed(run, task="other", data=data)
+    data = run.result.data.model_copy(update={"sha256": sha256})
+    return changed(run, task=task, data=data)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,44 @@ def test_other_data_under_another_name_are_not_paired(searched: Run) -> None:
     assert pair(searched, other).reason == "the tasks differ: other, tables"
     assert comparable([searched, other, searched]) == [[searched, searched], [other]]
     assert "of different tasks" in told_apart([searched, other])
+
+
+def names(runs: Sequence[Run]) -> frozenset[frozenset[str]]:
+    """Which runs are drawn together."""
+    return frozenset(frozenset(run.name for run in alike) for alike in comparable(runs))
+
+
+def test_what_is_drawn_together_does_not_depend_on_the_order(
+    searched: Run, unfinished: Path
+) -> None:
+    runs = {
+        "done": searched,
+        "going": read_run(unfinished),
+        "moved": changed(searched, task="moved"),
+        "of that name": elsewhere(searched, "tables"),
+        "other": elsewhere(searched, sha256="1" * 64),
+    }
+    named = [replace(run, label=name) for name, run in runs.items()]
+    alike, other = frozenset({"done", "going", "moved", "of that name"}), frozenset({"other"})
+
+    assert {names(order) for order in permutations(named)} == {frozenset({alike, other})}
+    assert [run.name for run in comparable(named[::-1])[1]] == [run.name for run in named[3::-1]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "together"),
+    [("macro-f1", {"f1", "going"}), ("accuracy", {"done", "going"}), (None, {"going"})],
+)
+def test_an_unfinished_run_goes_by_its_metric_where_its_task_has_several(
+    searched: Run, unfinished: Path, asked: str | None, together: set[str]
+) -> None:
+    other = replace(changed(searched, metric="macro-f1"), label="f1")
+    settings = {"task_name": "tables", "task": {"metric": asked}}
+    going = replace(read_run(unfinished), label="going", settings=settings)
+
+    for order in permutations([replace(searched, label="done"), other, going]):
+        assert together in names(order)
+        assert len(names(order)) == (3 if asked is None else 2)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,25 @@ def test_strategies_without_temperature_have_no_such_line() -> None:
     assert len(losses.plot["data"]) == 2
 
 
+def test_figures_have_tables_of_the_first_the_best_and_the_last() -> None:
+    lines = epochs(3, temperature=0.5)
+    lines[1] |= {"train_loss": 0.25, "val": 0.9}
+    record = read_losses(lines)
+    assert record is not None
+
+    losses, val = draw_losses(record, "p", "validation accuracy")
+
+    assert losses.table is not None
+    assert losses.table.rows == (
+        ("training loss", "2.000", "0.250", "1", "1.333"),
+        ("validation loss", "2.100", "2.100", "0", "2.100"),
+        ("temperature", "0.500", "-", "-", "0.500"),
+    )
+    assert val.table is not None
+    assert val.table.rows == (("validation accuracy, %", "0.00", "90.00", "1", "66.67"),)
+    assert val.table.header == ("line", "first", "best", "at epoch", "last")
+
+
 def test_long_histories_are_thinned_and_the_caption_says_so() -> None:
     record = read_losses(epochs(5000))
     assert record is not None

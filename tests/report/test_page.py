@@ -5,13 +5,15 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pdnas.errors import RunError
+from pdnas.job import Cell, Plan, Progress
 from pdnas.report import write_report
 from pdnas.report.page import render, whole_flags
-from pdnas.report.reading import read_run
+from pdnas.report.reading import Run, read_run
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -37,10 +39,10 @@ def elements(text: str) -> Elements:
     return parser
 
 
-def plots(text: str) -> dict[str, object]:
+def plots(text: str) -> dict[str, Any]:
     found = re.search(r'<script type="application/json" id="plots">(.*?)</script>', text, re.S)
     assert found is not None
-    values: dict[str, object] = json.loads(found[1])
+    values: dict[str, Any] = json.loads(found[1])
     return values
 
 
@@ -103,6 +105,26 @@ def test_commands_can_be_copied(page: str) -> None:
     assert "pdnas search &#39;a b&#39;" in page
 
 
+def test_every_run_of_several_has_its_commands(made: dict[str, Path]) -> None:
+    paths = [made["grid"], made["trained"]]
+    runs = [read_run(path) for path in paths]
+    told = {
+        path: [("Again", f"pdnas x {path}"), ("This", f"pdnas report {path}")] for path in paths
+    }
+
+    text = render(runs, told)
+
+    assert f"<code>pdnas report {paths[0]} {paths[1]}</code>" in text
+    for path in paths:
+        assert f"<summary><h3>{path.name}</h3></summary>" in text
+        assert f"<code>pdnas x {path}</code>" in text
+        assert f"<code>pdnas report {path}</code>" in text
+    assert text.count("The page of this run alone") == 2
+    ids = [attributes["id"] for _, attributes in elements(text).tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    assert 'id="commands"' not in render(runs, {})
+
+
 def test_a_finished_run_does_not_load_itself_again(page: str) -> None:
     assert 'http-equiv="refresh"' not in page
 
@@ -118,6 +140,54 @@ def test_an_unfinished_run_has_a_page_that_loads_itself_again_if_it_is_watched(
     assert "is not finished" in text
     assert "search0-losses" in plots(text)
     assert "confusion" not in plots(text)
+
+
+def progress_of(run: Run, **values: Any) -> Progress:
+    """How far a search has come that has nothing but these."""
+    assert run.result is not None
+    plan = Plan(
+        epochs=12,
+        search_seconds=1.0,
+        candidate_seconds=1.0,
+        tune_seconds=0.0,
+        final_seconds=1.0,
+        epoch_seconds=0.1,
+    )
+    return Progress(split=run.result.split.sha256, plan=plan, **values)
+
+
+def test_an_unfinished_search_has_the_correlation_of_its_candidates(made: dict[str, Path]) -> None:
+    run = read_run(made["grid"])
+    assert run.result is not None
+    assert run.result.search is not None
+    (first, *_) = run.result.search.trials
+    trials = tuple(
+        first.model_copy(update={"shared_val": rank / 10, "val": rank / 20}) for rank in range(5)
+    )
+
+    text = render([replace(run, result=None, progress=progress_of(run, trials=trials))], {})
+
+    assert "The rank correlation of the two is 1.00" in text
+    few = render([replace(run, result=None, progress=progress_of(run, trials=trials[:4]))], {})
+    assert "There are too few for a rank correlation." in few
+
+
+def test_an_unfinished_search_warns_of_what_is_finished(made: dict[str, Path]) -> None:
+    run = read_run(made["grid"])
+    cell = Cell(
+        num_blocks=2,
+        hidden=8,
+        epochs=12,
+        candidates=(),
+        warnings=("It <collapsed>; try --preset default.",),
+        seconds=1.0,
+        refine_seconds=0.0,
+    )
+
+    text = render([replace(run, result=None, progress=progress_of(run, cells=(cell,)))], {})
+
+    assert '<ul class="warnings" aria-label="Warnings">' in text
+    assert "With 2 block(s) and hidden size 8: It &lt;collapsed&gt;" in text
 
 
 def test_a_run_without_epochs_has_no_empty_plot(unfinished: Path) -> None:
@@ -156,6 +226,20 @@ def test_several_runs_are_side_by_side(made: dict[str, Path], unfinished: Path) 
     assert list(plots(text)) == ["curves"]
 
 
+def test_runs_of_one_name_keep_their_own_rows_lines_and_tiles(made: dict[str, Path]) -> None:
+    run = read_run(made["trained"])
+
+    text = render([replace(run, path=Path(place)) for place in ("a/run", "b/run")], {})
+
+    for name in ("a/run", "b/run"):
+        assert f"<dt>{name}</dt>" in text
+        assert f'<th scope="row">{name}</th>' in text
+    lines = plots(text)["curves"]["data"]
+    looks = {(line["name"], line["line"]["color"]) for line in lines if line["showlegend"]}
+    assert [name for name, _ in sorted(looks)] == ["a/run", "b/run"]
+    assert len({color for _, color in looks}) == 2
+
+
 def test_runs_of_other_tasks_have_axes_of_their_own(made: dict[str, Path]) -> None:
     run = read_run(made["grid"])
     assert run.result is not None
@@ -168,6 +252,21 @@ def test_runs_of_other_tasks_have_axes_of_their_own(made: dict[str, Path]) -> No
     assert list(plots(text)) == ["curves", "curves1"]
     assert "Validation during training on other" in text
     assert "They are of different tasks or metrics" in text
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_run_that_goes_on_is_drawn_with_one_that_is_done(
+    made: dict[str, Path], unfinished: Path, place: int
+) -> None:
+    going = read_run(made["rated"])
+    assert going.result is not None
+    going = replace(going, result=None, settings={"task_name": going.result.task})
+    runs = [read_run(made["grid"])]
+    runs.insert(place, going)
+
+    (plot,) = plots(render(runs, {})).values()
+
+    assert plot["layout"]["yaxis"]["title"]["text"] == "validation accuracy, %"
 
 
 def test_flags_in_sentences_are_not_broken_and_text_stays_text() -> None:

@@ -60,6 +60,13 @@ def test_axes_keep_their_titles_when_more_is_said_of_them() -> None:
     }
 
 
+def test_markup_in_the_title_of_an_axis_is_text() -> None:
+    axes = over_epochs(range(3), "<a href='x'>validation</a>, %")
+
+    assert axes["yaxis"]["title"]["text"] == "&lt;a href='x'&gt;validation&lt;/a&gt;, %"
+    assert layout("<b>", "y")["xaxis"]["title"]["text"] == "&lt;b&gt;"
+
+
 def test_markup_of_users_is_text() -> None:
     assert literal("<a href='x'>&") == "&lt;a href='x'&gt;&amp;"
 

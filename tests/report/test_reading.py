@@ -1,13 +1,14 @@
 """Run directories as reports see them."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pdnas.errors import RunError
-from pdnas.report.reading import Run, is_at_work, read_history, read_run
+from pdnas.report.reading import Run, is_at_work, read_history, read_run, with_labels
 from pdnas.runs import LOCK, RunDirectory
 
 
@@ -49,6 +50,22 @@ def test_a_look_at_a_run_leaves_no_lock(unfinished: Path) -> None:
 
     assert not is_at_work(unfinished)
     assert not (unfinished / LOCK).exists()
+
+
+def test_runs_of_one_name_are_told_apart_by_their_paths(searched: Run, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("one")
+    places = ("one", "a/run", "b/run", "a/x/deep", "b/x/deep", "../one", "link")
+    runs = [replace(searched, path=tmp_path / place) for place in places]
+
+    assert [run.name for run in with_labels(runs[:5])] == [
+        *("one", "a/run", "b/run", "a/x/deep", "b/x/deep")
+    ]
+    assert [run.name for run in with_labels([runs[0], runs[5]])] == [
+        *(f"{tmp_path.name}/one", f"{tmp_path.parent.name}/one")
+    ]
+    assert [run.name for run in with_labels([runs[0], runs[6]])] == [
+        *(str(tmp_path / "one"), str(tmp_path / "link"))
+    ]
 
 
 def test_how_a_run_goes_on_is_said(unfinished: Path) -> None:
@@ -94,6 +111,42 @@ def test_a_tuning_without_a_result_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RunError, match="pdnas resume"):
         read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        *((command, {"task": "citeseer"}) for command in ("tune", "train")),
+        *((command, {"task": {"metric": ["f1"]}}) for command in ("tune", "train")),
+        *((command, {"task_name": 1}) for command in ("tune", "train")),
+        ("tune", {"tuning": None}),
+        ("tune", {"tuning": {}}),
+        ("tune", {"tuning": {"fields": 5}}),
+        ("tune", {"tuning": {"fields": "lr"}}),
+        ("tune", {"tuning": {"fields": [1]}}),
+    ],
+)
+def test_settings_that_say_something_else_are_one_sentence(
+    tuned: Path, tmp_path: Path, command: str, changes: dict[str, object]
+) -> None:
+    path = shutil.copytree(tuned, tmp_path / "tuned")
+    settings = json.loads((path / "settings.json").read_text())
+    (path / "settings.json").write_text(json.dumps({**settings, "command": command, **changes}))
+
+    with pytest.raises(
+        RunError, match=r"settings\.json' is damaged, or of another version[^\n]+\.$"
+    ):
+        read_run(path)
+
+
+def test_a_tuning_that_does_not_say_what_it_tuned_is_one_sentence(
+    tuned: Path, tmp_path: Path
+) -> None:
+    path = shutil.copytree(tuned, tmp_path / "tuned")
+    (path / "settings.json").write_text('{"command": "tune"}')
+
+    with pytest.raises(RunError, match="tuning: Field required"):
+        read_run(path)
 
 
 EPOCH: dict[str, object] = {"epoch": 0, "train_loss": 1.0, "val_loss": 1.0, "val": 0.5}

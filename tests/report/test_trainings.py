@@ -1,7 +1,10 @@
 """Validation during training."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from pdnas.report.reading import Run, read_run
 from pdnas.report.trainings import CURVES, Curve, draw_curves, read_curves
@@ -49,4 +52,24 @@ def test_curves_beyond_the_most_are_left_out_and_that_is_said() -> None:
     figure = draw_curves(curves, "accuracy")
 
     assert len(figure.plot["data"]) == CURVES
-    assert f"{CURVES} of {CURVES + 3} trainings are shown." in figure.caption
+    assert f"{CURVES} of {CURVES + 3} trainings are shown" in figure.caption
+
+
+@pytest.mark.parametrize("count", [2, 3, CURVES + 2])
+def test_every_network_is_drawn_however_many_trainings_there_are(count: int) -> None:
+    curves = [
+        Curve(f"network {network}", f"seed {seed}", (0,), (0.5,))
+        for network in range(count)
+        for seed in range(CURVES if network else 5)
+    ]
+
+    figure = draw_curves(curves, "accuracy")
+
+    drawn = Counter(trace["name"] for trace in figure.plot["data"])
+    assert len(drawn) == count
+    assert drawn["network 0"] == min(5, max(1, CURVES // count))
+    assert sum(drawn.values()) == max(CURVES, count)
+    assert sum(trace["showlegend"] for trace in figure.plot["data"]) == count
+    assert f"{max(CURVES, count)} of {len(curves)} trainings are shown, the first" in figure.caption
+    assert figure.table is not None
+    assert len(figure.table.rows) == len(curves)

@@ -1,5 +1,6 @@
 """Trials of a tuning."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from pdnas.errors import RunError
 from pdnas.report.reading import Run, read_run
 from pdnas.report.tuned import draw_tried, read_tried, tried_table
 from pdnas.runs import JOURNAL
+
+WHEN = "2026-01-01T00:00:00"
 
 
 def test_trials_that_count_are_read_and_the_journal_stays_as_it_is(tuned: Path) -> None:
@@ -64,6 +67,64 @@ def test_a_damaged_journal_is_one_sentence(tuned: Path, tmp_path: Path) -> None:
 
     with pytest.raises(RunError, match="cannot be read"):
         read_tried(read_run(path))
+
+
+def create(name: object = "recipe", *, code: object = 0) -> dict[str, object]:
+    return {"op_code": code, "worker_id": "w", "study_name": name, "directions": [2]}
+
+
+def trial(**fields: object) -> dict[str, object]:
+    """A trial of the first study that is done."""
+    usual = {"op_code": 4, "worker_id": "w", "study_id": 0, "datetime_start": WHEN, "state": 1}
+    usual |= {"datetime_complete": WHEN, "value": 0.5, "params": {}, "distributions": {}}
+    usual |= {"intermediate_values": {}, "system_attrs": {}, "user_attrs": {}}
+    return {**usual, **fields}
+
+
+def of_study(**attributes: object) -> dict[str, object]:
+    return {"op_code": 2, "worker_id": "w", "study_id": 0, "user_attr": attributes}
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [[]],
+        [1],
+        [create(code="x")],
+        [create(code=None)],
+        [create(["recipe"])],
+        [create(), of_study(interrupted=5)],
+        [create(), of_study(interrupted=["1"])],
+        [create(), trial(state=9)],
+        [create(), trial(state="done")],
+        [create(), trial(value="high")],
+        [create(), trial(value=float("nan"))],
+        [create(), trial(value=1e308)],
+        [create(), trial(value=None, values=[0.5, 0.5])],
+        [create(), trial(user_attrs={"recipe": 1})],
+        [create(), trial(user_attrs={"round": "second"})],
+        [create(), trial(params=[])],
+        [create(), trial(user_attrs={"recipe": {"lr": "\ud800"}})],
+    ],
+)
+def test_entries_that_say_something_else_are_one_sentence(
+    tuned: Path, tmp_path: Path, entries: list[object]
+) -> None:
+    path = shutil.copytree(tuned, tmp_path / "tuned")
+    (path / JOURNAL).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+    with pytest.raises(RunError, match=r"^The study '[^\n]*' cannot be read \([^\n]+\);[^\n]*\.$"):
+        read_tried(read_run(path))
+
+
+def test_entries_as_they_are_to_be_are_read(tuned: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(tuned, tmp_path / "tuned")
+    entries = [create(), of_study(interrupted=[]), trial(user_attrs={"recipe": {"lr": 1}})]
+    (path / JOURNAL).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+    (tried,) = read_tried(read_run(path))["recipes"]
+
+    assert (tried.state, tried.val, tried.values) == ("done", 0.5, "lr 1")
 
 
 def test_without_a_journal_there_are_no_trials(searched: Run) -> None:

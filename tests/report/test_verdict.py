@@ -136,9 +136,10 @@ def test_what_the_budget_left_out_is_said(searched: Run) -> None:
         update={"stopped": "budget", "controls": (control,), "epochs": 7}
     )
     result = searched.result.model_copy(update={"search": search, "seeds": (0, 1)})
-    job = searched.settings["job"] | {"budget_seconds": 20.0, "controls": ["gcn", "gat"]}
+    assert searched.job is not None
+    job = searched.job.model_copy(update={"budget_seconds": 20.0, "controls": ("gcn", "gat")})
 
-    (note,) = read_verdict(replace(searched, result=result, settings={"job": job})).notes
+    (note,) = read_verdict(replace(searched, result=result, job=job, settings={"job": {}})).notes
 
     assert note == (
         "The budget of 20 s ended the job early: the search had 7 of 12 epochs; the network found "

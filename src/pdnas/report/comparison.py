@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pdnas.report.parts import Table, percent
 from pdnas.report.reading import Run
@@ -88,17 +89,22 @@ def told_apart(runs: Sequence[Run]) -> str:
 
 
 def comparable(runs: Sequence[Run]) -> list[list[Run]]:
-    """The runs, gathered by task and metric; an unfinished one goes by its task's name."""
-    gathered: list[list[Run]] = []
-    for run in runs:
-        for others in gathered:
-            alike = run.result is None or others[0].validation == run.validation
-            if alike and not is_elsewhere(others[0], run):
-                others.append(run)
-                break
-        else:
-            gathered.append([run])
-    return gathered
+    """The runs, gathered by task and metric, whatever order they are given in.
+
+    An unfinished run whose metric is not known goes by its task, where that has one metric only.
+    """
+    gathered: list[list[int]] = []
+    for place in sorted(range(len(runs)), key=lambda place: runs[place].metric is None):
+        run = runs[place]
+        near = [
+            places for places in gathered if not all(is_elsewhere(runs[one], run) for one in places)
+        ]
+        alike = [places for places in near if runs[places[0]].metric == run.metric]
+        if run.metric is None and not alike and len(near) == 1:
+            alike = near
+        gathered = [places for places in gathered if places not in alike]
+        gathered.append(sorted([place, *chain.from_iterable(alike)]))
+    return [[runs[place] for place in places] for places in sorted(gathered)]
 
 
 def _val(run: Run) -> Scores:

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pdnas.report.parts import MANY, Figure, Plot, line, over_epochs, thinned, thinning
+from pdnas.report.parts import MANY, Figure, Plot, Table, line, over_epochs, thinned, thinning
 from pdnas.report.reading import Line
+
+HEADER = ("line", "first", "best", "at epoch", "last")
+"""Of the tables under the plots."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,17 @@ def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figur
         drawn("training loss", record.train, 0),
         drawn("validation loss", record.val_loss, 1),
     ]
+    rows = [
+        _row(name, record.epochs, values, min(range(count), key=values.__getitem__))
+        for name, values in (
+            ("training loss", record.train),
+            ("validation loss", record.val_loss),
+        )
+    ]
     more, words = {}, ""
     if len(record.temperature) == count:
         losses.append(drawn("temperature", record.temperature, 2, yaxis="y2"))
+        rows.append(_row("temperature", record.epochs, record.temperature, None))
         more["yaxis2"] = {
             "title": {"text": "temperature"},
             "overlaying": "y",
@@ -81,6 +92,7 @@ def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figur
                 f"differ.{words}{thinning(count, MANY)}"
             ),
             plot={"data": losses, "layout": over_epochs(record.epochs, "loss", **more)},
+            table=Table("Losses of the search", HEADER, tuple(rows)),
         ),
         Figure(
             name=f"{prefix}-validation",
@@ -93,5 +105,28 @@ def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figur
                 "data": [drawn(metric, [round(100 * val, 2) for val in record.val], 0)],
                 "layout": over_epochs(record.epochs, f"{metric}, %"),
             },
+            table=Table(
+                "Validation of what was tried",
+                HEADER,
+                (_row(f"{metric}, %", record.epochs, [100 * val for val in record.val], best, 2),),
+            ),
         ),
     )
+
+
+def _row(
+    name: str, epochs: Sequence[int], values: Sequence[float], best: int | None, digits: int = 3
+) -> tuple[str, ...]:
+    """A line of a plot in figures.
+
+    Args:
+        name: Of the line.
+        epochs: Where its points are.
+        values: How high they are.
+        best: Which of them is the best; none: none is better than another.
+        digits: After the point.
+    """
+    first, last = (f"{values[place]:.{digits}f}" for place in (0, -1))
+    if best is None:
+        return name, first, "-", "-", last
+    return name, first, f"{values[best]:.{digits}f}", str(epochs[best]), last

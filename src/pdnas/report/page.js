@@ -112,8 +112,6 @@
 
   function setTheme(theme) {
     root.dataset.theme = theme;
-    button.textContent = theme === "dark" ? "Light" : "Dark";
-    button.setAttribute("aria-label", theme === "dark" ? "Use light colors" : "Use dark colors");
     button.setAttribute("aria-pressed", String(theme === "dark"));
     for (const element of all) if (element.dataset.drawn) draw(element);
   }
@@ -129,12 +127,23 @@
   setTheme(remembered() || (system.matches ? "dark" : "light"));
   for (const element of all) seen.observe(element);
 
-  // A page that loads itself again stays where it was read.
+  // A page that loads itself again stays where it was read, and as open as it was.
   if (document.querySelector("meta[http-equiv=refresh]")) {
+    const folds = [...document.querySelectorAll("details")].map((element) => {
+      const figure = element.closest("figure")?.getAttribute("aria-labelledby") || "";
+      return { element, name: `${figure} ${element.querySelector("summary").textContent.trim()}`, begun: element.open };
+    });
     try {
+      const changed = JSON.parse(sessionStorage.getItem("pdnas-open") || "{}");
+      for (const { element, name } of folds) element.open = changed[name] ?? element.open;
       const place = sessionStorage.getItem("pdnas-place");
       if (place) window.scrollTo({ top: Number(place), behavior: "instant" });
-      window.addEventListener("pagehide", () => sessionStorage.setItem("pdnas-place", String(window.scrollY)));
+      window.addEventListener("pagehide", () => {
+        const others = folds.filter(({ element, begun }) => element.open !== begun);
+        const now = Object.fromEntries(others.map(({ element, name }) => [name, element.open]));
+        sessionStorage.setItem("pdnas-open", JSON.stringify(now));
+        sessionStorage.setItem("pdnas-place", String(window.scrollY));
+      });
     } catch { /* storage is refused */ }
   }
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,6 +18,7 @@ from pdnas import __version__
 from pdnas.architecture import Architecture
 from pdnas.diagram import draw_svg
 from pdnas.errors import RunError
+from pdnas.pipeline.outcome import rank_correlation
 from pdnas.report.candidates import draw_candidates, read_candidates
 from pdnas.report.classes import class_table, draw_classes, read_classes
 from pdnas.report.comparison import comparable, difference_table, pair, side_by_side, told_apart
@@ -25,8 +27,8 @@ from pdnas.report.entropy import draw_entropy, read_entropy
 from pdnas.report.facts import read_facts
 from pdnas.report.gates import draw_gates, read_gates
 from pdnas.report.losses import draw_losses, read_losses
-from pdnas.report.parts import Figure, Group, Section, Table, percent
-from pdnas.report.reading import Run, read_run
+from pdnas.report.parts import CommandList, Figure, Group, Section, Table, percent
+from pdnas.report.reading import Run, read_run, with_labels
 from pdnas.report.slots import draw_slots, read_slots
 from pdnas.report.trainings import draw_curves, read_curves
 from pdnas.report.tuned import draw_tried, read_tried, tried_table
@@ -76,7 +78,7 @@ def render(runs: Sequence[Run], commands: Commands, *, watched: bool = False) ->
     if len(runs) == 1:
         verdict, sections = read_verdict(runs[0]), list(_sections(runs[0], commands))
     else:
-        verdict, sections = _compared(runs)
+        verdict, sections = _compared(runs, commands)
     figures = [f for s in sections for g in s.groups for f in g.figures]
     here = files("pdnas.report")
     return _template().render(
@@ -110,7 +112,7 @@ def _sections(run: Run, commands: Commands) -> Iterator[Section]:
     yield read_facts(run)
     if told := commands.get(run.path):
         title = "Make it again, and use it" if run.result else "Go on with it"
-        yield Section(name="commands", title=title, commands=tuple(told))
+        yield Section(name="commands", title=title, commands=(CommandList("", tuple(told)),))
 
 
 def _tuned(run: Run) -> Iterator[Section]:
@@ -184,12 +186,11 @@ def _search(run: Run) -> Iterator[Section]:
                     for g in found
                 ]
             groups += found
-        report = result.search if result else None
         yield Section(
             name="search",
             title="How it was found",
             lead=(_about_search(run),),
-            warnings=report.warnings if report else (),
+            warnings=_warnings(run),
             groups=tuple(groups),
         )
     trials = result.search.trials if result and result.search else ()
@@ -204,13 +205,23 @@ def _search(run: Run) -> Iterator[Section]:
             designs=designs_of(space),
             epochs=run.job.recipe.epochs if run.job else 0,
         )
-        correlation = result.search.rank_correlation if result and result.search else None
         yield Section(
             name="candidates",
             title="Candidates",
             lead=("Validation of these trainings chose the network; the test part had no say.",),
-            groups=(Group("", (draw_candidates(rated, correlation),)),),
+            groups=(Group("", (draw_candidates(rated, rank_correlation(trials)),)),),
         )
+
+
+def _warnings(run: Run) -> tuple[str, ...]:
+    """What the search says of itself; before its end, what the finished ones of the grid say."""
+    if run.result is not None:
+        return run.result.search.warnings if run.result.search else ()
+    told = []
+    for cell in run.progress.cells if run.progress else ():
+        place = f"With {cell.num_blocks} block(s) and hidden size {cell.hidden}: "
+        told += [place + text if len(run.cells) > 1 else text for text in cell.warnings]
+    return tuple(told)
 
 
 def _search_groups(
@@ -289,7 +300,8 @@ def _classes(run: Run, result: Result) -> Section:
     )
 
 
-def _compared(runs: Sequence[Run]) -> tuple[Verdict, list[Section]]:
+def _compared(runs: Sequence[Run], commands: Commands) -> tuple[Verdict, list[Section]]:
+    runs = with_labels(runs)
     finished = [run for run in runs if run.result is not None]
     pairings = [pair(runs[0], run) for run in runs[1:]]
     figures = tuple(_together(alike, place) for place, alike in enumerate(comparable(runs)))
@@ -310,11 +322,34 @@ def _compared(runs: Sequence[Run]) -> tuple[Verdict, list[Section]]:
                 for svg, caption in [_drawing(run.result)]
             ),
         ),
+        _commands_of_each(runs, commands),
     ]
     title = f"{len(runs)} runs side by side"
     sentence = f"{len(runs)} runs, of which {len(finished)} are finished. {told_apart(runs)}"
     tiles = tuple(map(_tile, runs))
     return Verdict(title, sentence.strip(), tiles), [s for s in sections if not s.is_empty]
+
+
+def _commands_of_each(runs: Sequence[Run], commands: Commands) -> Section:
+    """How the page is made again, and what the page of each run has to copy."""
+    lists = []
+    for run in runs:
+        own = _report_on(run)
+        told = [
+            ("The page of this run alone" if command == own else about, command)
+            for about, command in commands.get(run.path, ())
+        ]
+        lists += [CommandList(run.name, tuple(told))] if told else []
+    again = CommandList("", (("This page again", _report_on(*runs)),))
+    return Section(
+        name="commands",
+        title="Make them again, and use them",
+        commands=(again, *lists) if lists else (),
+    )
+
+
+def _report_on(*runs: Run) -> str:
+    return shlex.join(["pdnas", "report", *(str(run.path) for run in runs)])
 
 
 def _tile(run: Run) -> tuple[str, str, str]:
@@ -336,8 +371,9 @@ def _together(runs: Sequence[Run], place: int) -> Figure | None:
         ]
     if not curves:
         return None
-    figure = draw_curves(curves, runs[0].validation, f"curves{place or ''}")
-    return replace(figure, title=f"{figure.title} on {runs[0].task_name}")
+    first = next((run for run in runs if run.metric is not None), runs[0])
+    figure = draw_curves(curves, first.validation, f"curves{place or ''}")
+    return replace(figure, title=f"{figure.title} on {first.task_name}")
 
 
 def _embedded(values: Mapping[str, Any]) -> Markup:

@@ -92,6 +92,19 @@ class Group:
 
 
 @dataclass(frozen=True)
+class CommandList:
+    """Commands to copy, of one run where there are several.
+
+    Args:
+        title: The heading; none: there is nothing to fold.
+        commands: What each does, and the command.
+    """
+
+    title: str
+    commands: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of the page under a heading of its own.
 
@@ -103,7 +116,7 @@ class Section:
         groups: Figures.
         tables: Under the figures.
         drawings: Networks as SVG, each with its caption.
-        commands: What each command does, and the command.
+        commands: At its end.
     """
 
     name: str
@@ -113,7 +126,7 @@ class Section:
     groups: tuple[Group, ...] = ()
     tables: tuple[Table, ...] = ()
     drawings: tuple[tuple[str, str], ...] = ()
-    commands: tuple[tuple[str, str], ...] = ()
+    commands: tuple[CommandList, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -160,8 +173,8 @@ def layout(x: str, y: str, *, y_axis: Mapping[str, Any] | None = None, **more: A
         y_axis: What else plotly should know of that one.
         more: What else it should know of the whole.
     """
-    upwards = {"title": {"text": y}, **(y_axis or {})}
-    return {"xaxis": {"title": {"text": x}}, "yaxis": upwards, **more}
+    upwards = {"title": {"text": literal(y)}, **(y_axis or {})}
+    return {"xaxis": {"title": {"text": literal(x)}}, "yaxis": upwards, **more}
 
 
 def over_epochs(epochs: Sequence[int], y: str, **more: Any) -> Plot:

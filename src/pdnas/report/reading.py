@@ -1,7 +1,8 @@
 """A run directory as reports see it: whatever of it is there, finished or not."""
 
 import shlex
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,6 +33,7 @@ from pdnas.runs import (
     AnySettings,
     Figure,
     Predictions,
+    Record,
     Result,
     RunDirectory,
 )
@@ -44,6 +46,52 @@ TABLES = {"compare": "pdnas compare", "reproduce": "pdnas reproduce"}
 Line = dict[str, Any]
 
 PerMille = Annotated[float, Field(ge=0, le=1000)]
+
+
+class AskedTask(Record):
+    """What a run says of its task, as far as every page tells it; other fields are not read.
+
+    Args:
+        metric: Which was asked for; none: the task's own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    metric: str | None = None
+
+
+class Asked(AnySettings):
+    """What every page tells of a run's settings.
+
+    Args:
+        task: How it was asked for; none: it was in memory.
+        task_name: What it is called.
+    """
+
+    task: AskedTask | None = None
+    task_name: str = ""
+
+
+class AskedTuning(Record):
+    """What a tuning says of itself, as far as its page tells it.
+
+    Args:
+        fields: Of the recipe: what was tuned.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    fields: tuple[str, ...]
+
+
+class AskedTune(Asked):
+    """The same of a tuning.
+
+    Args:
+        tuning: What was tuned.
+    """
+
+    tuning: AskedTuning
 
 
 class EpochLine(BaseModel):
@@ -152,6 +200,7 @@ class Run:
         progress: How far an unfinished search has come.
         predictions: What the network that is kept says of every node; none in older runs.
         at_work: Whether a process works on it.
+        label: What to call it beside others; the name of its folder if that says enough.
     """
 
     path: Path
@@ -164,11 +213,12 @@ class Run:
     progress: Progress | None = None
     predictions: Predictions | None = None
     at_work: bool = False
+    label: str = ""
 
     @property
     def name(self) -> str:
         """What to call it beside others."""
-        return self.path.resolve().name
+        return self.label or self.path.resolve().name
 
     @property
     def task_name(self) -> str:
@@ -177,11 +227,15 @@ class Run:
         return name if name.startswith("pyg:") else Path(name).name
 
     @property
+    def metric(self) -> str | None:
+        """What validation is measured by; none: an unfinished run that was not asked for one."""
+        asked: str | None = (self.settings.get("task") or {}).get("metric")
+        return self.result.metric if self.result else asked
+
+    @property
     def validation(self) -> str:
         """What validation is called: with its metric, as far as the run says which that is."""
-        asked = (self.settings.get("task") or {}).get("metric")
-        metric = self.result.metric if self.result else asked
-        return f"validation {metric}" if metric else "validation"
+        return f"validation {self.metric}" if self.metric else "validation"
 
     @property
     def way_on(self) -> str:
@@ -221,6 +275,7 @@ def read_run(path: str | Path) -> Run:
         raise RunError(
             f"'{path}' is a tuning that is not finished; go on with it: pdnas resume {path}."
         )
+    folder.read_record(SETTINGS, AskedTune if command == "tune" else Asked)
     progress = None
     if command == "search" and result is None and folder.has(PIPELINE):
         progress = folder.read_record(PIPELINE, Progress)
@@ -239,6 +294,27 @@ def read_run(path: str | Path) -> Run:
     )
     _check_search(run)
     return run
+
+
+def with_labels(runs: Sequence[Run]) -> list[Run]:
+    """Runs of which no two have one name: folders of one name get the shortest end of their path.
+
+    Args:
+        runs: Side by side.
+    """
+    paths = [run.path.resolve().parts for run in runs]
+    return [
+        replace(run, label=_ending(own, paths) or str(run.path))
+        for run, own in zip(runs, paths, strict=True)
+    ]
+
+
+def _ending(own: tuple[str, ...], paths: Sequence[tuple[str, ...]]) -> str:
+    """The shortest end that only one of the paths has; nothing if it is among them twice."""
+    for length in range(1, len(own) + 1):
+        if [path[-length:] for path in paths].count(own[-length:]) == 1:
+            return str(Path(*own[-length:]))
+    return ""
 
 
 def is_at_work(path: str | Path) -> bool:

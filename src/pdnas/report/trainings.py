@@ -1,5 +1,6 @@
 """Validation over the epochs of the final trainings and of the controls'."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from pdnas.report.parts import (
 from pdnas.report.reading import Line, Run
 
 CURVES = 40
-"""The most curves of a plot."""
+"""The most curves of a plot, unless there are more networks than that."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def read_curves(run: Run) -> tuple[Curve, ...]:
 def draw_curves(curves: Sequence[Curve], metric: str, name: str = "trainings") -> Figure:
     """A line for each training; those of a network look alike and are toggled together."""
     networks = list(dict.fromkeys(curve.network for curve in curves))
-    drawn, traces = curves[:CURVES], []
+    drawn, traces = _in_turn(curves), []
     for curve in drawn:
         shown = thinned(curve.val, MANY)
         is_first = curve == next(one for one in drawn if one.network == curve.network)
@@ -69,8 +70,10 @@ def draw_curves(curves: Sequence[Curve], metric: str, name: str = "trainings") -
                 hovertemplate=f"{curve.label}, epoch %{{x}}: %{{y:.2f}} %",
             )
         )
-    left = f" {CURVES} of {len(curves)} trainings are shown." if len(curves) > CURVES else ""
-    longest = max(len(curve.epochs) for curve in curves)
+    left = ""
+    if len(drawn) < len(curves):
+        left = f" {len(drawn)} of {len(curves)} trainings are shown, the first of each network."
+    longest = max(len(curve.epochs) for curve in drawn)
     return Figure(
         name=name,
         title="Validation during training",
@@ -92,6 +95,17 @@ def draw_curves(curves: Sequence[Curve], metric: str, name: str = "trainings") -
             tuple(map(_row, curves)),
         ),
     )
+
+
+def _in_turn(curves: Sequence[Curve]) -> list[Curve]:
+    """Those that a plot has room for: one of each network, then another of each, and so on."""
+    turns: Counter[str] = Counter()
+    waiting = []
+    for place, curve in enumerate(curves):
+        waiting.append((turns[curve.network], place))
+        turns[curve.network] += 1
+    most = max(CURVES, len(turns))
+    return [curves[place] for place in sorted(place for _, place in sorted(waiting)[:most])]
 
 
 def _row(curve: Curve) -> tuple[str, ...]:

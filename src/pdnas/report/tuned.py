@@ -1,17 +1,20 @@
 """The trials of a tuning: what was tried, what it came to, and what was chosen."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pdnas.errors import RunError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from pdnas.errors import RunError, first_complaint, shown
 from pdnas.picture import BLUE, VERMILION
 from pdnas.report.parts import FEW, Figure, Table, layout, literal, percent
 from pdnas.report.reading import Run
 from pdnas.runs import JOURNAL, Result
+from pdnas.runs import Figure as Value
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -41,6 +44,43 @@ class Tried:
     chosen: bool
 
 
+class About(BaseModel):
+    """What a trial in a journal says of itself, as far as the page tells it.
+
+    Args:
+        recipe: What it tried, if that is a recipe.
+        round: Which trial it repeats.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    recipe: dict[str, Any] = {}
+    round: int | None = None
+
+
+class Entry(BaseModel):
+    """A trial in a journal.
+
+    Args:
+        number: In its study.
+        state: What became of it.
+        val: What came of it.
+        params: What it tried, if that is a shape.
+        about: What it says of itself.
+    """
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    number: int
+    state: str
+    val: Value | None
+    params: dict[str, Any]
+    about: About
+
+
+_LOST = TypeAdapter(list[int], config=ConfigDict(strict=True))
+
+
 def read_tried(run: Run) -> dict[str, tuple[Tried, ...]]:
     """The trials of each study of a tuning: none of them where a database keeps them."""
     journal = run.path / JOURNAL
@@ -54,7 +94,7 @@ def read_tried(run: Run) -> dict[str, tuple[Tried, ...]]:
     }
 
 
-def _read_studies(journal: Path) -> dict[str, list["FrozenTrial"]]:
+def _read_studies(journal: Path) -> dict[str, list[Entry]]:
     """The trials that count, study by study."""
     # Imported here: it takes a while, and only tunings have a journal.
     import optuna
@@ -68,7 +108,7 @@ def _read_studies(journal: Path) -> dict[str, list["FrozenTrial"]]:
 
         def read_logs(self, log_number_from: int) -> Iterable[dict[str, Any]]:
             whole = journal.read_bytes().split(b"\n")[:-1]
-            return [json.loads(line) for line in whole[log_number_from:]]
+            return [from_json(line) for line in whole[log_number_from:]]
 
         def append_logs(self, logs: list[dict[str, Any]]) -> None:
             raise NotImplementedError(f"{len(logs)} entries for a file that is only read")
@@ -78,35 +118,48 @@ def _read_studies(journal: Path) -> dict[str, list["FrozenTrial"]]:
         studies = {}
         for name in optuna.get_all_study_names(storage):
             study = optuna.load_study(study_name=name, storage=storage)
-            lost = study.user_attrs.get(INTERRUPTED, [])
-            studies[name] = [trial for trial in study.trials if trial.number not in lost]
-    except (OSError, KeyError, ValueError) as error:
+            lost = _LOST.validate_python(study.user_attrs.get(INTERRUPTED, []))
+            studies[name] = [_entry(one) for one in study.trials if one.number not in lost]
+    except Exception as error:  # Optuna trusts its entries: what is wrong fails in many ways
+        reason = str(error) or type(error).__name__
+        if isinstance(error, ValidationError):
+            reason = first_complaint(error)
         raise RunError(
-            f"The study '{journal}' cannot be read ({error}); without the file the page shows no "
-            "trials."
+            f"The study '{journal}' cannot be read ({shown(' '.join(reason.split()), 200)}); "
+            "without the file the page shows no trials."
         ) from None
     return studies
 
 
-def _tried(trial: "FrozenTrial", study: str, fields: Sequence[str], result: Result) -> Tried:
+def _entry(trial: "FrozenTrial") -> Entry:
     from pdnas.tuning.study import STATES
 
-    values, chosen = dict(trial.params), False
+    state = STATES[trial.state]
+    return Entry(
+        number=trial.number,
+        state=state,
+        val=trial.value if state == "done" else None,
+        params=trial.params,
+        about=About.model_validate(trial.user_attrs),
+    )
+
+
+def _tried(trial: Entry, study: str, fields: Sequence[str], result: Result) -> Tried:
+    values, chosen = trial.params, False
     if study == "recipe":
-        recipe: Mapping[str, Any] = trial.user_attrs.get("recipe", {})
+        recipe = trial.about.recipe
         values = {name: recipe[name] for name in fields if name in recipe}
         chosen = bool(values) and all(result.recipe.get(key) == values[key] for key in values)
     else:
         depth = getattr(result.architecture, "num_blocks", None)
         kept = {"hidden": result.hidden, "blocks": depth}
         chosen = bool(values) and all(kept.get(key) == values[key] for key in values)
-    state = STATES[trial.state]
     return Tried(
         trial.number,
-        state,
-        trial.value if state == "done" else None,
+        trial.state,
+        trial.val,
         ", ".join(f"{name} {_short(value)}" for name, value in values.items()),
-        trial.user_attrs.get("round"),
+        trial.about.round,
         chosen,
     )
 

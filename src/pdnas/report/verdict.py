@@ -84,26 +84,26 @@ def spent(result: Result) -> tuple[float, str]:
 
 def ended_early(run: Run, result: Result) -> str:
     """What ended a search before its end, and what it left out; nothing if it did all."""
-    report, job = result.search, run.settings.get("job")
+    report, job = result.search, run.job
     if report is None or report.stopped is None or job is None:
         return ""
-    wanted, left = job["seeds"], []
-    epochs, asked = report.epochs, job["strategy"].get("epochs", 0)
+    wanted, left = job.seeds, []
+    epochs, asked = report.epochs, job.strategy.epochs
     if epochs < asked:
         left.append(f"the search had {epochs:,} of {asked:,} epochs")
-    finals = {*result.seeds} & {*range(job["seed"], job["seed"] + wanted)}
+    finals = {*result.seeds} & {*range(job.seed, job.seed + wanted)}
     done = len(finals) if result.train_seconds else 0
     if done < wanted:
         left.append(f"the network found has {done} of {trainings(wanted)}")
     counts = {control.name: len(control.val.values) for control in report.controls}
-    for name in job["controls"]:
+    for name in job.controls:
         if name not in counts:
             left.append(f"the control {name} is missing")
         elif counts[name] < wanted:
             left.append(f"the control {name} has {counts[name]} of {trainings(wanted)}")
     what, on = "An interruption", f" To have it, {run.way_on}"
     if report.stopped == "budget":
-        seconds = job.get("budget_seconds")
+        seconds = job.budget_seconds
         what, on = f"The budget of {seconds:g} s" if seconds else "The budget", ""
     return f"{what} ended the job early: {'; '.join(left) or 'a training was cut short'}.{on}"
 

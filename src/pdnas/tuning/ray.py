@@ -8,8 +8,10 @@ import shutil
 import socket
 import tempfile
 import time
+import warnings
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,6 +57,10 @@ ASKING = 10_000
 """Pieces of work that may wait for an answer at once."""
 
 
+_NEARLY = 1e-6
+"""What quotients may be off by: ten tenths are one."""
+
+
 @dataclass(frozen=True)
 class Share:
     """What a piece of work needs of a node.
@@ -73,10 +79,13 @@ class Share:
 
     def fits(self, resources: Mapping[str, float]) -> int:
         """How often a node with some resources has it."""
-        times = resources.get("CPU", 0.0) / self.threads
-        if self.gpus:
-            times = min(times, resources.get("GPU", 0.0) / self.gpus)
-        return int(times + 1e-6)  # ten tenths are one
+        times = int(resources.get("CPU", 0.0) / self.threads + _NEARLY)
+        if not self.gpus:
+            return times
+        gpus = resources.get("GPU", 0.0)
+        if self.gpus < 1:  # no part is of two GPUs
+            return min(times, int(gpus + _NEARLY) * int(1 / self.gpus + _NEARLY))
+        return min(times, int(gpus / self.gpus + _NEARLY))
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,8 @@ class RayExecutor(Executor):
         address: Of the cluster: ``auto``, ``host:port``, ``ray://host:port``, or ``local`` for one
             of this machine. Where this process is connected to Ray already, that is used.
         workers: How many pieces of work at a time; by default as many as the nodes have room for,
-            which are counted again as they come and go.
+            which are counted again as they come and go. A cluster that has none yet gets time to
+            add some where this says a number.
         gpus: Of each piece of work, or a part of one; without, it computes on CPUs.
         threads: CPUs, and CPU threads, of each.
         timeout: See :class:`Executor`.
@@ -128,6 +138,7 @@ class RayExecutor(Executor):
             check_workers(workers)
         super().__init__(timeout)
         self._ray = _import_ray()
+        self._away = (self._ray.exceptions.RayError, ConnectionError, *_errors_of_clients())
         self._address, self._wanted, self._share = address, workers, Share(threads, gpus)
         stored = {name: pickle.dumps(task.to("cpu")) for name, task in tasks.items()}
         self._temporary: Path | None = None
@@ -140,23 +151,20 @@ class RayExecutor(Executor):
         try:
             if self._is_ours:
                 self._connect(STORE + 2 * sum(map(len, stored.values())))
-            self._looked, self._fit = 0.0, time.monotonic()
-            self._count()
-            if not self._seen:
-                raise ExecutorError(
-                    f"A trial needs {self._share}, but no node of the Ray cluster at "
-                    f"'{address}' has that: {self._described()}; give other --threads or "
-                    "--gpus-per-trial, or add a node first."
-                )
-            share = {"num_cpus": threads, "num_gpus": gpus}
-            self._do = self._ray.remote(max_retries=0, max_calls=0, **share)(_do)
-            self._do_once = self._ray.remote(max_retries=0, max_calls=1, **share)(_do)
-            self._tasks = {name: self._ray.put(content) for name, content in stored.items()}
-            self._ray.cloudpickle.register_pickle_by_value(board)  # who holds it needs no torch
-            own = {"num_cpus": 0, "resources": {HEAD: 0.001}, "max_concurrency": ASKING}
-            again = {"max_restarts": -1, "max_task_retries": -1}  # who waits for it asks once more
-            self._board = self._ray.remote(**own, **again)(board.Board).remote()
-            self._news = self._board.news.remote()
+            with self._connection():
+                self._looked, self._fit = 0.0, time.monotonic()
+                self._count()
+                if not self._seen:
+                    self._miss()
+                share = {"num_cpus": threads, "num_gpus": gpus}
+                self._do = self._ray.remote(max_retries=0, max_calls=0, **share)(_do)
+                self._do_once = self._ray.remote(max_retries=0, max_calls=1, **share)(_do)
+                self._tasks = {name: self._ray.put(content) for name, content in stored.items()}
+                self._ray.cloudpickle.register_pickle_by_value(board)  # its holder needs no torch
+                own = {"num_cpus": 0, "resources": {HEAD: 0.001}, "max_concurrency": ASKING}
+                again = {"max_restarts": -1, "max_task_retries": -1}  # who waits for it asks again
+                self._board = self._ray.remote(**own, **again)(board.Board).remote()
+                self._news = self._board.news.remote()
         except BaseException:
             self._leave()
             raise
@@ -175,41 +183,45 @@ class RayExecutor(Executor):
             self._share.threads,
         )
         do = self._do_once if self._has_crowds else self._do
-        self._running[do.remote(order, self._tasks, self._board)] = number
+        with self._connection():
+            self._running[do.remote(order, self._tasks, self._board)] = number
         self._numbers[key] = number
 
     def wait(self, seconds: float | None = None) -> Event | None:
         until = None if seconds is None else time.monotonic() + seconds
+        before = self.room
         while not self._events:
             left = LOOK if until is None else min(LOOK, max(0.0, until - time.monotonic()))
-            ready, _ = self._ray.wait([self._news, *self._running], timeout=left)
-            if ready and ready[0] in self._running:
-                ended = self._ended(ready[0])
-                self._events.append(ended)
-            elif ready:
-                self._hear()
-            before = self.room
-            self._count()
+            with self._connection():
+                has_happened = self._listen(left)
             is_over = until is not None and time.monotonic() >= until
-            if not self._events and (is_over or self.room > before):
+            with suppress(*self._away):  # it may come back; whoever listens is told if not
+                self._count()
+            if not has_happened and (is_over or self.room > before):
                 return None
         return self._events.popleft()
 
     def answer(self, number: int, stop: bool) -> None:
-        self._board.answer.remote(self._key_of(number), stop)
+        with self._connection():
+            self._board.answer.remote(self._key_of(number), stop)
 
     def end(self, number: int) -> None:
         ref = next(ref for ref, other in self._running.items() if other == number)
-        self._ray.cancel(ref, force=True)
+        with self._connection():
+            self._ray.cancel(ref, force=True)
         self._forget(ref)
 
     def close(self) -> None:
-        for ref in self._running:
-            self._ray.cancel(ref, force=True)
-        self._running.clear()
-        self._ray.kill(self._board)
-        self._folders.close()
-        self._leave()
+        try:
+            if self._ray.is_initialized():  # else these would start a cluster
+                with suppress(*self._away):
+                    for ref in self._running:
+                        self._ray.cancel(ref, force=True)
+                    self._ray.kill(self._board)
+        finally:
+            self._running.clear()
+            self._folders.close()
+            self._leave()
 
     def _connect(self, memory: int) -> None:
         """Join the cluster, or start one of this machine."""
@@ -246,10 +258,22 @@ class RayExecutor(Executor):
                 ) from None
 
     def _leave(self) -> None:
-        if self._is_ours:
-            self._ray.shutdown()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        try:
+            if self._is_ours:
+                self._ray.shutdown()
+        finally:
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
+
+    @contextmanager
+    def _connection(self) -> Iterator[None]:
+        """Whatever Ray throws where the cluster, or the way to it, is gone is one sentence."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, self._away) or type(error) is Exception:  # Ray throws plain ones
+                raise self._is_gone(error) from None
+            raise
 
     def _count(self) -> None:
         """Count what the nodes have room for, every now and then."""
@@ -291,12 +315,37 @@ class RayExecutor(Executor):
         self._events = deque(event for event in self._events if event.number != number)
         return number
 
+    def _miss(self) -> None:
+        """Refuse a cluster without a node that can do the work, or say that one is waited for."""
+        needs = (
+            f"A trial needs {self._share}, but no node of the Ray cluster at '{self._address}' has "
+            f"that: {self._described()}; "
+        )
+        if self._wanted and self._address != LOCAL:
+            wait = f"one is waited for during {GONE / 60:g} minutes."
+            warnings.warn(needs + wait, RuntimeWarning, stacklevel=3)
+            return
+        raise ExecutorError(
+            f"{needs}give other --threads or --gpus-per-trial, add a node first, or give --workers "
+            "where nodes are added as they are needed."
+        )
+
+    def _listen(self, seconds: float) -> bool:
+        """Wait for something to happen and take it in; whether anything did."""
+        refs = [self._news, *self._running]
+        ready, _ = self._ray.wait(refs, timeout=seconds, fetch_local=False)
+        if not ready:
+            return False
+        if ready[0] in self._running:
+            ended = self._ended(ready[0])
+            self._events.append(ended)
+        else:
+            self._hear()
+        return True
+
     def _hear(self) -> None:
         """Take in what work has told; what is ended or lost is heard no more."""
-        try:
-            news = self._ray.get(self._news)
-        except self._ray.exceptions.RayError as error:
-            raise self._is_gone(error) from None
+        news = self._ray.get(self._news)
         self._news = self._board.news.remote()
         for key, *report in news:
             if key in self._numbers:
@@ -357,14 +406,14 @@ def _do(order: _Order, tasks: "dict[str, ObjectRef[Any]]", board: Any) -> Came:
         return stop
 
     try:
+        ray.get(board.began.remote(order.key))  # its reports could overtake it
         torch.set_num_threads(order.threads)
         task = _task(tasks[work.task], order.device)
-        ray.get(board.began.remote(order.key))  # its reports could overtake it
         if folder is None:
             return "done", work.do(task, report), None, None
         with folder.here() as place:
             outcome = work.within(place).do(task, report)
-            packed = None if folder.is_shared else pack(place)
+            packed = None if place == folder.path else pack(place)
         return "done", outcome, folder.path, packed
     except Exception as error:  # whatever happens in a trial is the trial's
         return "failed", failure_of(error), None, None
@@ -389,6 +438,15 @@ def _import_ray() -> Any:
             "--executor ray needs Ray, which is not installed; run pip install 'pdnas[ray]'."
         ) from None
     return ray
+
+
+def _errors_of_clients() -> tuple[type[Exception], ...]:
+    """What clients of ``ray://`` throw beside errors of Ray, where they are installed."""
+    try:
+        from grpc import RpcError  # type: ignore[import-untyped]
+    except ImportError:
+        return ()
+    return (RpcError,)
 
 
 def _check_answers(address: str) -> None:
