@@ -110,5 +110,6 @@ def test_what_is_no_file_is_refused(name: str, expected: str, tmp_path: Path) ->
 
 def test_a_run_says_which_data_it_is_on(run: Path, data: Path) -> None:
     assert data_of(run) == str(data)
-    (run / "settings.json").write_text('{"command": "compare", "task": null}')
-    assert data_of(run) is None
+    for task in ("null", '{"task": ["damaged"]}'):
+        (run / "settings.json").write_text(f'{{"command": "compare", "task": {task}}}')
+        assert data_of(run) is None

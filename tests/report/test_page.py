@@ -222,7 +222,7 @@ def test_several_runs_are_side_by_side(made: dict[str, Path], unfinished: Path) 
     assert "unfinished</dt><dd><strong>-</strong><span>tables: was stopped" in text
     assert 'http-equiv="refresh"' not in text
     assert text.count('class="drawing"') == 4
-    assert "paired by seed" in text
+    assert "paired by split and seed" in text
     assert list(plots(text)) == ["curves"]
 
 
