@@ -41,6 +41,15 @@ def test_labels_are_numbered_as_a_trained_network_numbers_them() -> None:
     assert known.labels(y, ("c", "x"), 4, "g").tolist() == [2, -1, -1, -1]
 
 
+def test_labels_that_a_trained_network_does_not_know_are_counted() -> None:
+    known = Known("single-label", ("a", "b"), 2)
+    y = torch.tensor([0.0, 1.0, -1.0, 2.0, 2.0, 1e30])
+    assert known.labels(y, None, 6, "g").tolist() == [0, 1, -1, -1, -1, -1]
+    assert known.strangers(y, None) == {"2": 2, f"{y[-1]:.0f}": 1}
+    assert known.strangers(y.long()[:5], ("b", "c")) == {"c": 1, "2": 2}
+    assert known.strangers(None, None) == {}
+
+
 def test_several_labels_are_put_in_the_order_of_a_trained_network() -> None:
     known = Known("multi-label", ("a", "b"), 2)
     y = torch.tensor([[0.0, 1.0], [1.0, 1.0]])

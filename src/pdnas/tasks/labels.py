@@ -147,7 +147,7 @@ class Known:
             return Counter()
         names = self.class_names if names is None else names
         called = (
-            names[number] if number < len(names) else str(number)
-            for number in y[y >= 0].long().tolist()
+            names[int(number)] if number < len(names) else f"{number:.0f}"
+            for number in y[y >= 0].tolist()  # some are larger than any integer
         )
         return Counter(name for name in called if name not in self.class_names)
