@@ -1,5 +1,6 @@
 """A comparison: what it is made of, what it refuses, and that it goes on where it stopped."""
 
+import errno
 import json
 import re
 from collections.abc import Callable
@@ -101,6 +102,28 @@ def test_a_comparison_that_was_stopped_goes_on(
             make()
     assert not (tmp_path / "mine" / "table.md").exists()
     assert make()[1] == ALL[2:]
+
+
+@pytest.mark.parametrize("name", ["table.md", "picture.svg"])
+def test_a_disk_that_is_full_leaves_what_was_there(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    make()
+    folder, replace = tmp_path / "mine", Path.replace
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+    def full(self: Path, target: Path) -> Path:
+        if target.name == name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            make(seeds=1)
+    now = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert now.keys() == before.keys()
+    assert now[name] == before[name]
 
 
 def test_other_rivals_and_more_seeds_are_added(make: Make) -> None:

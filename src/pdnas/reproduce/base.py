@@ -8,7 +8,7 @@ from typing import ClassVar
 from pdnas.errors import RunError
 from pdnas.registry import Registry
 from pdnas.reproduce.work import Leg, SearchedWork, TableWork, controls
-from pdnas.runs import Record, Scores
+from pdnas.runs import Record, Scores, write_whole
 from pdnas.settings import WorkerFlags
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tuning.pieces import Pieces, PieceWatcher, open_folder
@@ -169,7 +169,7 @@ def reproduce(
     done = pieces.done
     note = "\n\n**Quick**: a small version of the table, for a look only.\n" if quick else "\n"
     text = table.markdown(done) + note
-    (folder / "table.md").write_text(text, encoding="utf-8")
+    write_whole(folder / "table.md", text.encode())
     table.draw(done, folder / "picture.svg")
     return table
 
