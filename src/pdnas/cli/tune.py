@@ -21,6 +21,7 @@ from pdnas.cli.flags import (
     WorkerFlags,
     by_default,
     changes_of,
+    elsewhere,
     enough_memory,
     given,
     tell,
@@ -401,6 +402,7 @@ def _execute(
     job = settings.tuning.search
     try:
         with (
+            elsewhere(run),
             enough_memory(f"A network of hidden size {max(job.hidden)}", device),
             TuningProgress(settings.tuning, quiet=output.quiet, note=task.source.note) as progress,
         ):

@@ -188,10 +188,11 @@ class Pipeline:
                 self._searches.search(number)
         elif done < len(self._problems):
             self._ledger.forget_unfinished()
-            jobs = [self._job_of(problem) for problem in self._problems]
+            jobs = [self._job_of(problem) for problem in self._problems[done:]]
             found = self._searcher(jobs, self.task, self.progress.plan, on_cell=self.watcher.found)
-            for cell, lines in found[done:]:
-                self._ledger.record(lines, cells=(*self.progress.cells, cell))
+            for number, (cell, lines) in enumerate(found, start=done):
+                history = [{**line, "cell": number} for line in lines]  # of the whole grid
+                self._ledger.record(history, cells=(*self.progress.cells, cell))
         return self.progress.cells
 
     def _job_of(self, problem: Problem) -> Job:
