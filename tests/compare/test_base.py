@@ -15,7 +15,7 @@ from torch import Tensor
 import pdnas
 from pdnas.compare import Comparison, Verdict, base, compare
 from pdnas.compare.base import make_comparison
-from pdnas.compare.work import Attempt, BaselineWork, StrategyWork
+from pdnas.compare.work import Attempt, BaselineWork, RivalWork, StrategyWork
 from pdnas.errors import DivergedError, PdnasError, RunError, SearchError, UnknownNameError
 from pdnas.job import MANY, Job
 from pdnas.pipeline import plan
@@ -124,6 +124,22 @@ def test_a_disk_that_is_full_leaves_what_was_there(
     now = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert now.keys() == before.keys()
     assert now[name] == before[name]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_attempts_know_how_many_of_them_share_the_memory(
+    make: Make, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    seen: list[int] = []
+    do = RivalWork.do
+
+    def see(self: RivalWork, *arguments: Any) -> dict[str, Any]:
+        seen.append(self.sharers)
+        return do(self, *arguments)
+
+    monkeypatch.setattr(RivalWork, "do", see)
+    make(workers=workers)
+    assert seen == [workers] * len(ALL)
 
 
 def test_other_rivals_and_more_seeds_are_added(make: Make) -> None:

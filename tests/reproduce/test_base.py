@@ -148,6 +148,23 @@ def test_a_disk_that_is_full_leaves_the_table_that_was_there(
     assert table.read_bytes() == before
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_works_know_how_many_of_them_share_the_memory(
+    make: Callable[..., Kept], monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    seen: list[int] = []
+    do = Said.do
+
+    def see(self: Said, *arguments: Any) -> dict[str, Any]:
+        seen.append(self.sharers)
+        return do(self, *arguments)
+
+    monkeypatch.setattr(Said, "do", see)
+    make(workers=workers)
+    assert seen == [workers] * len(ALL)
+    assert make(workers=5).keys == [], "how many there are makes no other work of them"
+
+
 def test_what_other_settings_came_to_is_refused(
     make: Callable[..., Kept], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

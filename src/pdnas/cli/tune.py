@@ -229,7 +229,8 @@ class Command:
             return None
         study = self.study
         if study is None:
-            agreement = Agreement.of(tuning, task, find_device(self.device.device))
+            place = torch.device(self.workers.device(self.device.device))
+            agreement = Agreement.of(tuning, task, place)
             study = f"{Path(task.name).stem}-{agreement.fingerprint}"
         return StorageSettings(
             url=without_password(self.storage),
@@ -384,7 +385,7 @@ def _agreed(
         settings.storage.study,
         tuning,
         task,
-        device,
+        torch.device(settings.workers.device(settings.device.device)),
         known=database.about,
         register=database.join,
         settle=settle,

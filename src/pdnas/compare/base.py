@@ -261,7 +261,10 @@ def compare(
     folder = Path(folder)
     run = open_folder(folder, now.model_dump(mode="json"), lambda there: _refusal(there, now))
     pieces = Pieces(run, Attempt, "comparison")
-    works = comparison.works()
+    works = {
+        key: work.model_copy(update={"sharers": who.sharers})
+        for key, work in comparison.works().items()
+    }
     with run.alone():
         run.write_json(SETTINGS, now)
         with open_executor({TASK: task}, who, device=place, threads=threads) as own:

@@ -83,6 +83,7 @@ class Pipeline:
         tuner: Tunes the recipe, where the job asks for it.
         started: When the budget began to run, by ``time.monotonic``.
         searcher: Searches the grid in other processes; none: this one does, cell after cell.
+        sharers: How many processes share the memory of the device.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Pipeline:
         started: float,
         tuner: Tuner | None = None,
         searcher: Searcher | None = None,
+        sharers: int = 1,
     ) -> None:
         if job.tune and tuner is None:
             raise SearchError(
@@ -112,7 +114,7 @@ class Pipeline:
                 "or start it without torchrun."
             )
         self.task, self.watcher = task, watcher
-        self._tuner, self._searcher = tuner, searcher
+        self._tuner, self._searcher, self._sharers = tuner, searcher, sharers
         self._ledger = Ledger(run, started, watcher.noted)
         self.job = job = self._settled(job)
         self._problems = grid(job, task, watcher)
@@ -132,7 +134,9 @@ class Pipeline:
         if known is not None:
             return job.model_copy(update={"recipe": known})
         device = self.task.graphs[0].y.device
-        return settle_job(job, self.task, device=device, tell=self.watcher.noted)
+        return settle_job(
+            job, self.task, device=device, tell=self.watcher.noted, sharers=self._sharers
+        )
 
     def run(self) -> Result:
         """Do what is left to do; a job that is interrupted keeps the best network so far."""

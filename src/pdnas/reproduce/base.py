@@ -156,16 +156,16 @@ def reproduce(
         for task in chosen
     }
     pieces, count = Pieces(run, Leg, "table"), 1 if quick else searches
+
+    def works(done: Records) -> dict[str, TableWork]:
+        made = table.works(done, quick=quick, searches=count)
+        return {k: work.model_copy(update={"sharers": who.sharers}) for k, work in made.items()}
+
     with (
         run.alone(),
         open_executor(tasks, who, device=device, threads=threads) as executor,
     ):
-        pieces.finish(
-            lambda done: table.works(done, quick=quick, searches=count),
-            executor,
-            tasks=tasks,
-            watcher=watcher,
-        )
+        pieces.finish(works, executor, tasks=tasks, watcher=watcher)
     done = pieces.done
     note = "\n\n**Quick**: a small version of the table, for a look only.\n" if quick else "\n"
     text = table.markdown(done) + note
