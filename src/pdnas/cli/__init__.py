@@ -54,7 +54,7 @@ LEAST = 1 << 30
 """Bytes of address space below which libraries cannot be loaded, and some of them try for ever."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What is said of a disk without space, and of a quota that is used up."""
+"""Errors of a disk without space, and of a quota that is used up."""
 
 STARTED: ContextVar[float] = ContextVar("started")
 """When the command began, by ``time.monotonic``: budgets count from here."""

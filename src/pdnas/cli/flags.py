@@ -94,7 +94,7 @@ AS_BEFORE = by_default("as the run has it")
 
 @dataclass(frozen=True)
 class WorkerChanges:
-    """Who does trials from now on."""
+    """Who does trials from now on; what is not given stays as it was."""
 
     workers: Annotated[int | None, AS_BEFORE] = None
     """trials side by side, each in its own process with the run's threads; a GPU is shared"""
