@@ -1,6 +1,6 @@
 """Pictures as SVG files: text stays text, and the same figures are the same file."""
 
-from pathlib import Path
+import io
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,9 +22,11 @@ def new_figure(width: float, height: float) -> "Figure":
     return figure
 
 
-def save(figure: "Figure", path: Path) -> None:
-    """Write a figure."""
+def rendered(figure: "Figure") -> bytes:
+    """A figure as the content of a file."""
     from matplotlib import rc_context
 
+    content = io.BytesIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "pdnas"}):
-        figure.savefig(path, format="svg", metadata={"Date": None})
+        figure.savefig(content, format="svg", metadata={"Date": None})
+    return content.getvalue()

@@ -1,5 +1,6 @@
 """The entry of the command line, and what happens when a command fails."""
 
+import errno
 import io
 import json
 import os
@@ -191,6 +192,22 @@ def test_a_disk_without_space_is_one_sentence(
             done = pdnas(*command)
         stream.flush()
     assert done.returncode == 2
+    assert done.stderr == (
+        "pdnas: There is no space left to write to; free some, and go on with pdnas resume.\n"
+    )
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_quota_that_is_used_up_is_the_same_sentence(
+    pdnas: Pdnas, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def full(_: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("pdnas.cli._dispatch", full)
+    monkeypatch.setattr("pdnas.cli._silence", lambda: None)
+    done = pdnas("tasks")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "pdnas: There is no space left to write to; free some, and go on with pdnas resume.\n"
     )

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from types import SimpleNamespace
@@ -19,10 +20,17 @@ import optuna
 import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from tests.conftest import Here
 
+from pdnas.cli.flags import WorkerChanges
+from pdnas.errors import ExecutorError
+from pdnas.pipeline.searches import Searches
 from pdnas.progress import SearchProgress
-from pdnas.runs import JOURNAL, load_run
+from pdnas.runs import JOURNAL, SETTINGS, RunDirectory, load_run
+from pdnas.settings import SearchSettings, WorkerFlags
 from pdnas.tuning import local
+from pdnas.tuning.cells import CELLS
+from pdnas.tuning.executor import Executor
 
 Pdnas = Callable[..., CompletedProcess[str]]
 
@@ -556,3 +564,143 @@ def test_ctrl_c_ends_a_tuning_with_130(nursery: Nursery, tiny: Path, tmp_path: P
     done = nursery(*command, sent=signal.SIGINT, begun=run / JOURNAL, after=0.5)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == f"pdnas: stopped; go on with: pdnas resume {run}\n"
+
+
+RAY = WorkerFlags(executor="ray", ray_address="a:1", workers=8, gpus_per_trial=0.5)
+GRID = [*SEARCH, "--epochs=4", "--seeds=1", "--designs=off", "--blocks=1", "2", "--device=cpu"]
+"""Two searches of a moment."""
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "now"),
+    [
+        (RAY, {}, RAY),
+        (RAY, {"ray_address": "b:2"}, replace(RAY, ray_address="b:2")),
+        (RAY, {"trial_timeout": 9.0}, replace(RAY, trial_timeout=9.0)),
+        (RAY, {"executor": "local"}, WorkerFlags(workers=8)),
+        (replace(RAY, workers=None), {"executor": "local"}, WorkerFlags(workers=1)),
+        (RAY, {"executor": "local", "workers": 2}, WorkerFlags(workers=2)),
+        (WorkerFlags(), {"workers": 2}, WorkerFlags(workers=2)),
+        (
+            WorkerFlags(workers=2),
+            {"executor": "ray", "ray_address": "a:1", "workers": 8, "gpus_per_trial": 0.5},
+            RAY,
+        ),
+    ],
+)
+def test_flags_change_who_does_trials(
+    before: WorkerFlags, given: dict[str, Any], now: WorkerFlags
+) -> None:
+    assert WorkerChanges(**given).of(before) == now
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[WorkerFlags]:
+    """Who was to do trials, each time; on Ray there is nobody, but for the address here:1."""
+    asked: list[WorkerFlags] = []
+
+    def open_executor(tasks: Any, who: WorkerFlags, **_: object) -> Executor:
+        asked.append(who)
+        if who.executor == "ray" and who.ray_address != "here:1":
+            raise ExecutorError("No Ray cluster answers; give the --ray-address of one.")
+        return Here(tasks)
+
+    for name in ("cells", "tune"):  # the package has a function of that name, too
+        monkeypatch.setattr(sys.modules[f"pdnas.tuning.{name}"], "open_executor", open_executor)
+    return asked
+
+
+def test_a_grid_goes_on_elsewhere(pdnas: Pdnas, tiny: Path, opened: list[WorkerFlags]) -> None:
+    elsewhere = ["--executor", "ray", "--ray-address", "gone:1", "--controls", "--run-dir", "run"]
+    said = (
+        "No Ray cluster answers; give the --ray-address of one. The run goes on with: pdnas resume "
+        "run, and another --ray-address or --executor if need be."
+    )
+    assert one_sentence(pdnas("search", tiny, *GRID, "--quiet", *elsewhere)) == said
+    assert one_sentence(pdnas("resume", "run")) == said
+    done = pdnas("resume", "run", "--ray-address", "here:1", "--trial-timeout", "60", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    now = WorkerFlags(executor="ray", ray_address="here:1", trial_timeout=60.0)
+    assert [who.ray_address for who in opened] == ["gone:1", "gone:1", "here:1"]
+    assert opened[-1] == now
+    assert RunDirectory(Path("run")).read_record(SETTINGS, SearchSettings).workers == now
+    assert load_run("run").search is not None
+
+
+def test_what_this_process_has_searched_is_not_searched_again_by_others(
+    pdnas: Pdnas, tiny: Path, monkeypatch: pytest.MonkeyPatch, opened: list[WorkerFlags]
+) -> None:
+    flags = [*GRID, "--quiet", "--controls", "--run-dir"]
+    assert pdnas("search", tiny, *flags, "whole").returncode == 0
+    searched, numbers = Searches.search, list[int]()
+
+    def stop(self: Searches, number: int) -> None:
+        if number == 1:
+            raise KeyboardInterrupt
+        searched(self, number)
+
+    def count(self: Searches, number: int) -> None:
+        numbers.append(number)
+        searched(self, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Searches, "search", stop)
+        assert pdnas("search", tiny, *flags, "run").returncode == 130
+    monkeypatch.setattr(Searches, "search", count)
+    done = pdnas("resume", "run", "--workers", "2", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert opened == [WorkerFlags(workers=2)]
+    assert len(numbers) == 1
+    assert [path.name for path in Path("run", CELLS).iterdir()] == ["blocks-2-hidden-4"]
+    results = [load_run(run) for run in ("whole", "run")]
+    assert results[0].architecture == results[1].architecture
+    assert results[0].val == results[1].val
+    histories = [Path(run, "history.jsonl").read_text().splitlines() for run in ("whole", "run")]
+    places = [[json.loads(line).get("cell") for line in lines] for lines in histories]
+    assert places[0] == places[1]
+
+
+def test_a_tuning_goes_on_elsewhere(pdnas: Pdnas, tiny: Path, opened: list[WorkerFlags]) -> None:
+    flags = [*TUNE, "--epochs=3", "--trials=1", "--quiet", "--run-dir", "run"]
+    ray = ["--executor", "ray", "--ray-address", "gone:1"]
+    said = one_sentence(pdnas("tune", tiny, *flags, *ray))
+    assert "The run goes on with: pdnas resume run, and another --ray-address" in said
+    assert pdnas("resume", "run", "--executor", "local", "--quiet").returncode == 0
+    assert opened[-1] == WorkerFlags(workers=1)
+
+
+@pytest.mark.parametrize(
+    ("begin", "flags", "said"),
+    [
+        (["train", "gcn"], ["--workers", "2"], "'run' holds trainings, which are done one after"),
+        (["search"], ["--workers", "2"], "--workers, --executor and the like say who does the se"),
+        (["search"], ["--ray-address", "a:1"], "--ray-address is for trials on Ray; leave it out"),
+        (
+            ["search", "--blocks=1", "2", "--budget-seconds=60"],
+            ["--executor", "ray"],
+            "--budget-seconds is for searches of this process",
+        ),
+        (["tune", *TUNE], ["--gpus-per-trial", "0.5"], "--gpus-per-trial is for trials on Ray; l"),
+        (["tune", *TUNE], ["--executor=ray", "--gpus-per-trial=1"], "--device is cpu, but --gpus"),
+        (["tune", *TUNE], ["--workers", "0"], "The number of workers is 0; give 1 to"),
+    ],
+)
+def test_flags_that_change_nothing_or_make_no_sense_are_refused(
+    pdnas: Pdnas,
+    tiny: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    begin: list[str],
+    flags: list[str],
+    said: str,
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        for place in ("cli.search.search", "cli.train.train", "cli.tune.tune"):
+            patch.setattr(f"pdnas.{place}", stop)
+        words = [begin[0], tiny, *begin[1:]] if begin[0] != "train" else [*begin, tiny]
+        assert pdnas(*words, "--quiet", "--run-dir", "run").returncode == 130
+    before = Path("run", SETTINGS).read_bytes()
+    assert one_sentence(pdnas("resume", "run", *flags)).startswith(said)
+    assert Path("run", SETTINGS).read_bytes() == before

@@ -7,6 +7,7 @@ import multiprocessing
 import re
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -20,7 +21,7 @@ from tests.conftest import Here
 
 from pdnas.architecture import Architecture
 from pdnas.cli.trials import TuningProgress
-from pdnas.cli.tune import TuneSettings
+from pdnas.cli.tune import StorageSettings, TuneSettings
 from pdnas.errors import DivergedError
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
@@ -32,8 +33,9 @@ from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.source import NAMED, NamedTask, ReadOptions, Source
 from pdnas.training import RECIPES, Recipe, memory
 from pdnas.tuning import Tuning, local
+from pdnas.tuning.agreement import Agreement
 from pdnas.tuning.ranges import RANGES
-from pdnas.tuning.storage import JournalFile
+from pdnas.tuning.storage import JournalFile, Memory
 from pdnas.tuning.study import RecipeStudy, Row
 from pdnas.tuning.work import TrainingWork
 
@@ -686,3 +688,38 @@ def test_settings_hold_all_that_decides_a_tuning(
     assert TuneSettings.model_validate_json(settings.model_dump_json()) == settings
     assert isinstance(settings.tuning, Tuning)
     assert Path(settings.task.task) == tiny.resolve()
+
+
+@pytest.mark.parametrize(
+    ("flags", "device"),
+    [
+        (["--device=cpu"], "cpu"),
+        (["--executor=ray"], "cpu"),
+        (["--executor=ray", "--gpus-per-trial=0.5"], "cuda"),
+    ],
+)
+def test_drivers_agree_on_where_trials_compute_and_not_on_where_they_do(
+    pdnas: Program,
+    asked: Callable[..., TuneSettings],
+    tiny: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str],
+    device: str,
+) -> None:
+    """On Ray, a driver without a GPU and one with it may share a study."""
+    named = asked(tiny, "--storage", NOWHERE, *flags)
+    agreed = Agreement.of(named.tuning, load_task(str(tiny)), torch.device(device))
+    assert named.storage is not None
+    assert named.storage.study == f"tiny-{agreed.fingerprint}"
+    told: list[str] = []
+
+    class Kept(Memory):
+        about = None
+
+        def join(self, about: str) -> str:
+            told.append(about)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(StorageSettings, "open", lambda *_: nullcontext(Kept()))
+    assert pdnas("tune", tiny, "--storage", NOWHERE, *flags).returncode == 130
+    assert Agreement.model_validate_json(told[0]).device == device

@@ -1,5 +1,6 @@
 """A comparison: what it is made of, what it refuses, and that it goes on where it stopped."""
 
+import errno
 import json
 import re
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from torch import Tensor
 import pdnas
 from pdnas.compare import Comparison, Verdict, base, compare
 from pdnas.compare.base import make_comparison
-from pdnas.compare.work import Attempt, BaselineWork, StrategyWork
+from pdnas.compare.work import Attempt, BaselineWork, RivalWork, StrategyWork
 from pdnas.errors import DivergedError, PdnasError, RunError, SearchError, UnknownNameError
 from pdnas.job import MANY, Job
 from pdnas.pipeline import plan
@@ -101,6 +102,44 @@ def test_a_comparison_that_was_stopped_goes_on(
             make()
     assert not (tmp_path / "mine" / "table.md").exists()
     assert make()[1] == ALL[2:]
+
+
+@pytest.mark.parametrize("name", ["table.md", "picture.svg"])
+def test_a_disk_that_is_full_leaves_what_was_there(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    make()
+    folder, replace = tmp_path / "mine", Path.replace
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+    def full(self: Path, target: Path) -> Path:
+        if target.name == name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            make(seeds=1)
+    now = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert now.keys() == before.keys()
+    assert now[name] == before[name]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_attempts_know_how_many_of_them_share_the_memory(
+    make: Make, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    seen: list[int] = []
+    do = RivalWork.do
+
+    def see(self: RivalWork, *arguments: Any) -> dict[str, Any]:
+        seen.append(self.sharers)
+        return do(self, *arguments)
+
+    monkeypatch.setattr(RivalWork, "do", see)
+    make(workers=workers)
+    assert seen == [workers] * len(ALL)
 
 
 def test_other_rivals_and_more_seeds_are_added(make: Make) -> None:

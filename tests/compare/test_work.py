@@ -140,3 +140,23 @@ def test_what_diverges_fails(tiny_task: GraphTask) -> None:
     work = BaselineWork(task="task", rival="gcn", seed=0, recipe=Recipe(lr=1e30, epochs=9))
     with pytest.raises(DivergedError):
         work.do(tiny_task, never)
+
+
+@pytest.mark.parametrize("sharers", [1, 1000])
+def test_attempts_side_by_side_divide_the_memory(
+    tiny_task: GraphTask, job: Job, monkeypatch: pytest.MonkeyPatch, sharers: int
+) -> None:
+    """There is room for the whole graph, but not for a thousand of them."""
+    monkeypatch.setattr("pdnas.training.memory.has_pymetis", lambda: True)
+    monkeypatch.setattr("pdnas.training.memory.free_bytes", lambda _: 10_000_000)
+    about = {"task": "task", "seed": 5, "sharers": sharers}
+    for work in (
+        BaselineWork(rival="gcn", recipe=Recipe(epochs=2), **about),
+        StrategyWork(rival="random", job=job, **about),
+    ):
+        sent = pickle.loads(pickle.dumps(work))
+        assert sent == work, "with how many there are"
+        came = attempt(sent, tiny_task)
+        is_cut = any("A step on the whole graph would need" in said for said in came.warnings)
+        assert (is_cut or came.recipe.way == "clusters") == (sharers == 1000)
+        assert work.sha256 == work.model_copy(update={"sharers": 1}).sha256

@@ -1,5 +1,6 @@
 """What every table does: only what is not done yet, and what fails is said."""
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -127,6 +128,41 @@ def test_all_works_are_done_and_those_that_wait_for_others_last(
     assert {path.stem for path in (tmp_path / "table" / "runs").iterdir()} == ALL
     assert (tmp_path / "table" / "table.md").read_text() == " ".join(sorted(ALL)) + "\n"
     assert (tmp_path / "table" / "picture.svg").read_text() == "<svg>7</svg>"
+
+
+def test_a_disk_that_is_full_leaves_the_table_that_was_there(
+    make: Callable[..., Kept], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(searches=1)
+    table = tmp_path / "table" / "table.md"
+    before, replace = table.read_bytes(), Path.replace
+
+    def full(self: Path, target: Path) -> Path:
+        if target == table:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        make()
+    assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_works_know_how_many_of_them_share_the_memory(
+    make: Callable[..., Kept], monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    seen: list[int] = []
+    do = Said.do
+
+    def see(self: Said, *arguments: Any) -> dict[str, Any]:
+        seen.append(self.sharers)
+        return do(self, *arguments)
+
+    monkeypatch.setattr(Said, "do", see)
+    make(workers=workers)
+    assert seen == [workers] * len(ALL)
+    assert make(workers=5).keys == [], "how many there are makes no other work of them"
 
 
 def test_what_other_settings_came_to_is_refused(

@@ -9,7 +9,7 @@ import pytest
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import DivergedError
-from pdnas.job import Job
+from pdnas.job import Job, settle_job
 from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline
 from pdnas.pipeline.race import Race
@@ -475,3 +475,21 @@ def test_the_same_work_gives_the_same_figures(
     made = request.getfixturevalue(kind)()
     one, two = (done(made, tiny_task).model_dump(exclude={"train_seconds"}) for _ in range(2))
     assert one == two
+
+
+def test_a_search_divides_the_memory_among_those_that_share_it(
+    searched: Callable[..., SearchedWork], tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared: list[int] = []
+
+    def see(*arguments: Any, sharers: int, **settings: Any) -> Job:
+        shared.append(sharers)
+        return settle_job(*arguments, sharers=sharers, **settings)
+
+    monkeypatch.setattr("pdnas.pipeline.plan.TIMED", 1)
+    monkeypatch.setattr("pdnas.pipeline.whole.settle_job", see)
+    works = [searched(sharers=count) for count in (1, 4)]
+    for made in works:
+        done(made, tiny_task)
+    assert shared == [1, 4]
+    assert works[0].sha256 == works[1].sha256

@@ -493,3 +493,109 @@ def test_it_costs_as_many_round_trips_late_as_early(
         grid.done(number, 0.5)
         taken.append(counts)
     assert set(taken) == {15}, "begin, lock, read, write and commit, for each of three turns"
+
+
+@pytest.fixture
+def spoil(server: Server, study: str) -> Iterator[Callable[[str], None]]:
+    """Lets something happen on the server whenever an entry of the study is added."""
+
+    def spoil(deed: str) -> None:
+        server.do(
+            "create function pdnas_spoil() returns trigger language plpgsql as "
+            f"$$ begin {deed}; return new; end $$"
+        )
+        server.do(
+            "create trigger spoil before insert on pdnas_entries for each row when (new.study = "
+            f"{server.do('select id from pdnas_studies where name = %s', study)[0][0]}) "
+            "execute function pdnas_spoil()"
+        )
+
+    yield spoil
+    server.do("drop function if exists pdnas_spoil() cascade")
+
+
+SPOILED = {
+    "a full disk": ("raise 'No space left on device' using errcode = 'disk_full'", "No space left"),
+    "a limit of time": ("perform pg_sleep(60)", "canceling statement due to statement timeout"),
+    "a broken index": ("raise 'broken' using errcode = 'index_corrupted'", "broken"),
+}
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_what_the_server_refuses_again_and_again_is_one_sentence_at_once(
+    server: Server, study: str, spoil: Callable[[str], None], what: str
+) -> None:
+    deed, said = SPOILED[what]
+    limited = server.url() + "?options=-c%20statement_timeout%3D500"
+    with Database(limited, study, str(uuid4())) as storage:
+        storage.join("{}")
+        grid = GridStudy(CELLS, storage)
+        assert grid.ask() == (0, CELLS[0])
+        spoil(deed)
+        begun = time.monotonic()
+        with pytest.raises(RunError) as caught:
+            grid.done(0, 0.5)
+        assert time.monotonic() - begun < 5
+        place = f"The database '{server.url(password=None)}?options=-c%20statement_timeout%3D500'"
+        assert str(caught.value).startswith(f"{place} refused what was asked of it ({said}")
+        assert str(caught.value).endswith(
+            "); mend that and give the same command again, what was finished is kept."
+        )
+        server.do("drop function pdnas_spoil() cascade")
+        grid.done(0, 0.5)
+        assert [(row.number, row.val) for row in grid.rows()] == [(0, 0.5)]
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "raise 'deadlock' using errcode = 'deadlock_detected'",
+        "perform pg_terminate_backend(pg_backend_pid())",
+    ],
+)
+def test_turns_that_are_lost_one_after_the_other_are_not_taken_for_ever(
+    join: Join, spoil: Callable[[str], None], deed: str
+) -> None:
+    told: list[str] = []
+    storage = join(patience=0.5)
+    storage.tell = told.append
+    grid = GridStudy(CELLS, storage)
+    assert grid.ask() == (0, CELLS[0])
+    spoil(deed)
+    execute, turns = storage._take_turn, 0
+
+    def counted(line: object) -> None:
+        nonlocal turns
+        turns += 1
+        execute(line)  # type: ignore[arg-type]
+
+    storage._take_turn = counted  # type: ignore[method-assign]
+    with pytest.raises(RunError, match=r"has been away for 0\.5 seconds \(.*\); nothing that was"):
+        grid.done(0, 0.5)
+    assert 3 <= turns <= 6, "with pauses of 0.1, 0.2 and 0.4 seconds"
+    assert len(told) == 1
+
+
+def test_a_turn_that_is_lost_now_and_then_is_no_news(
+    join: Join, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Patience begins anew after each turn that came to its end."""
+    told: list[str] = []
+    storage = join(patience=0.3)
+    storage.tell = told.append
+    grid = GridStudy(CELLS, storage)
+    write, turns = Database._write, 0
+
+    def every_other(self: Database, entries: list[str], place: int) -> None:
+        nonlocal turns
+        turns += 1
+        if turns % 2:
+            cut(server)
+        write(self, entries, place)
+
+    monkeypatch.setattr(Database, "_write", every_other)
+    for number in range(3):
+        assert grid.ask() == (number, CELLS[number])
+        time.sleep(0.2)
+    assert turns == 6
+    assert told == []

@@ -102,8 +102,9 @@ def test_an_entry_that_was_cut_is_no_damage(tmp_path: Path, left: int) -> None:
     assert all(json.loads(line) for line in path.read_text().splitlines())
 
 
-def test_a_disk_that_is_full_leaves_the_file_readable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS])
+def test_a_disk_that_takes_nothing_is_one_sentence_and_leaves_the_file_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     path = tmp_path / "journal"
     study = GridStudy(CELLS, JournalFile(path))
@@ -111,14 +112,45 @@ def test_a_disk_that_is_full_leaves_the_file_readable(
     before = path.read_bytes()
 
     def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(code, os.strerror(code))
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(RunError) as caught:
             study.done(0, 0.5)
+    assert str(caught.value) == (
+        f"The study '{path}' cannot be written ({os.strerror(code)}); make room for it or check "
+        "its permissions, and go on with pdnas resume."
+    )
     assert path.read_bytes() == before
     assert GridStudy(CELLS, JournalFile(path)).ask() == (1, CELLS[0])
+
+
+def test_what_cannot_even_be_taken_back_is_one_sentence_and_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    study = GridStudy(CELLS, JournalFile(path))
+    study.ask()
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        patch.setattr(os, "truncate", broken)
+        with pytest.raises(RunError, match=r"cannot be written \(Input/output error\)"):
+            study.done(0, 0.5)
+    assert GridStudy(CELLS, JournalFile(path)).ask() is not None
+
+
+def test_a_file_that_is_out_of_reach_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"nowhere/journal' cannot be written \(No such file"):
+        JournalFile(tmp_path / "nowhere" / "journal")
+    file = JournalFile(tmp_path / "journal")
+    (tmp_path / "journal").unlink()
+    with pytest.raises(RunError, match=r"journal' cannot be read \(No such file"):
+        GridStudy(CELLS, file)
 
 
 @pytest.mark.parametrize("text", ["garbage\n", "{}\n", '{"op_code": 4}\n'])

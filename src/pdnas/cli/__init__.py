@@ -53,6 +53,9 @@ UNMAPPED = "failed to map segment"
 LEAST = 1 << 30
 """Bytes of address space below which libraries cannot be loaded, and some of them try for ever."""
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a disk without space, and of a quota that is used up."""
+
 STARTED: ContextVar[float] = ContextVar("started")
 """When the command began, by ``time.monotonic``: budgets count from here."""
 
@@ -94,7 +97,7 @@ def _exit_code(arguments: Sequence[str]) -> int:
         _silence()  # the reader of our output is gone
         return 0
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in FULL:
             raise
         _silence()
         _complain("There is no space left to write to; free some, and go on with pdnas resume.")

@@ -3,15 +3,15 @@
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
 from pydantic import BaseModel
 
-from pdnas.errors import PdnasError
+from pdnas.errors import ExecutorError, PdnasError
 from pdnas.runs import Record, RunDirectory
 from pdnas.settings import MANY as MANY
 from pdnas.settings import DeviceFlags as DeviceFlags
@@ -89,6 +89,33 @@ def enough_memory(
         raise PdnasError(f"{what} does not fit into the memory of {device}; {remedy}.") from None
 
 
+AS_BEFORE = by_default("as the run has it")
+
+
+@dataclass(frozen=True)
+class WorkerChanges:
+    """Who does trials from now on; what is not given stays as it was."""
+
+    workers: Annotated[int | None, AS_BEFORE] = None
+    """trials side by side, each in its own process with the run's threads; a GPU is shared"""
+    executor: Annotated[Literal["local", "ray"] | None, AS_BEFORE] = None
+    """local: processes of this machine; ray: tasks on a Ray cluster"""
+    ray_address: Annotated[str | None, AS_BEFORE] = None
+    """auto (the cluster of this machine), host:port, ray://host:port, or local for a cluster of
+    this machine that lasts as long as the command"""
+    gpus_per_trial: Annotated[float | None, AS_BEFORE] = None
+    """GPUs of each trial on Ray, such as 0.1 for ten trials on one"""
+    trial_timeout: Annotated[float | None, AS_BEFORE] = None
+    """seconds after which a trial that has not ended is ended, and counts as failed"""
+
+    def of(self, before: WorkerFlags) -> WorkerFlags:
+        """Who does trials, where the run said so before."""
+        if self.executor == "local":  # what is for Ray is of no use any more
+            workers = before.workers or 1
+            before = replace(before, workers=workers, ray_address=None, gpus_per_trial=None)
+        return replace(before, **given(self))
+
+
 @dataclass(frozen=True)
 class OutputFlags:
     """What to leave behind and what to say."""
@@ -118,6 +145,18 @@ def kept(run: RunDirectory) -> Iterator[RunDirectory | None]:
     with ExitStack() as stack:
         by_first(lambda: stack.enter_context(run.alone()))
         yield run if is_first() else None
+
+
+@contextmanager
+def elsewhere(run: RunDirectory) -> Iterator[None]:
+    """Where others cannot do the work, say how the run goes on with those who can."""
+    try:
+        yield
+    except ExecutorError as error:
+        raise ExecutorError(
+            f"{error} The run goes on with: pdnas resume {run.path}, and another --ray-address or "
+            "--executor if need be."
+        ) from None
 
 
 def where(run: RunDirectory, page: Path | None) -> dict[str, str | None]:

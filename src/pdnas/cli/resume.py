@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from pdnas.cli import search, train
-from pdnas.cli.flags import OutputFlags
+from pdnas.cli.flags import OutputFlags, WorkerChanges
 from pdnas.errors import DeviceError, RunError, TaskError
 from pdnas.runs import SETTINGS, AnySettings, RunDirectory
 from pdnas.settings import SearchSettings, TrainSettings, check_data_root
@@ -18,6 +18,7 @@ class Command:
 
     run_dir: tyro.conf.Positional[Path]
     """the run directory"""
+    workers: WorkerChanges = WorkerChanges()
     json: bool = False
     """print the result as one line of JSON instead of tables"""
     quiet: bool = False
@@ -30,8 +31,8 @@ class Command:
             return self._go_on(run)
         except (TaskError, DeviceError) as error:
             raise RunError(
-                f"The run '{run.path}' cannot go on as it was begun: {error} There are no flags to "
-                "go on with: put back what it needs, or start a new run."
+                f"The run '{run.path}' cannot go on as it was begun: {error} No flag changes "
+                "that: put back what it needs, or start a new run."
             ) from None
 
     def _go_on(self, run: RunDirectory) -> int:
@@ -51,11 +52,33 @@ class Command:
             from pdnas.cli import tune
 
             tuned = run.read_record(SETTINGS, tune.TuneSettings)
+            tuned = tuned.model_copy(update={"workers": self.workers.of(tuned.workers)})
+            tuned.workers.check(tuned.device.device)
             check_data_root(tuned.task, run)
             task = tuned.task.load().named(tuned.task_name)
             return tune.execute(tuned, task, output, run)
         if command == "search":
             searched = run.read_record(SETTINGS, SearchSettings)
+            searched = self._done_by_others(searched)
             return search.execute(searched, searched.load_task(run), output, run)
+        if self.workers != WorkerChanges():
+            raise RunError(
+                f"'{run.path}' holds trainings, which are done one after the other; --workers, "
+                "--executor and the like say who does the trials of tune and the searches of a "
+                "grid, so leave them out."
+            )
         trained = run.read_record(SETTINGS, TrainSettings)
         return train.execute(trained, trained.load_task(run), output, run)
+
+    def _done_by_others(self, settings: SearchSettings) -> SearchSettings:
+        """The settings of a search, with who does it from now on."""
+        if self.workers == WorkerChanges():
+            return settings
+        settings = settings.model_copy(update={"workers": self.workers.of(settings.workers)})
+        search.check_workers(
+            settings.workers,
+            settings.job,
+            device=settings.device.device,
+            tensorboard=settings.tensorboard,
+        )
+        return settings

@@ -19,6 +19,7 @@ from pdnas.cli.flags import (
     WorkerFlags,
     by_default,
     changes_of,
+    elsewhere,
     enough_memory,
     given,
     kept,
@@ -36,6 +37,7 @@ from pdnas.runs import (
     JOURNAL,
     PIPELINE,
     RESULT,
+    SETTINGS,
     Result,
     RunDirectory,
 )
@@ -119,7 +121,8 @@ class Command:
         self.task.check_one_split("A search")
         job = self._job()
         job.check()
-        self._check_workers(job)
+        device, events = self.device.device, self.tensorboard
+        check_workers(self.workers, job, device=device, tensorboard=events)
         task = self.task.load()
         settings = SearchSettings(
             job=job,
@@ -130,26 +133,6 @@ class Command:
             tensorboard=self.tensorboard,
         )
         return execute(settings, task, self.output)
-
-    def _check_workers(self, job: Job) -> None:
-        """Refuse other processes for what they cannot do."""
-        self.workers.check(self.device.device)
-        if self.workers == WorkerFlags():
-            return
-        if len(job.blocks) * len(job.hidden) == 1:
-            raise SearchError(
-                "--workers, --executor and the like say who does the searches of a grid, but this "
-                "is one search; give several --blocks or --hidden, or leave them out."
-            )
-        for flag, value in (
-            ("--budget-seconds", job.budget_seconds),
-            ("--tensorboard", self.tensorboard or None),
-        ):
-            if value is not None:
-                raise SearchError(
-                    f"{flag} is for searches of this process, one after the other; leave it out, "
-                    "or leave out --workers, --executor and the like."
-                )
 
     def _job(self) -> Job:
         recipe = find_recipe(self.recipe)
@@ -176,6 +159,27 @@ class Command:
             budget_seconds=self.budget_seconds,
             budget_trials=self.budget_trials,
         )
+
+
+def check_workers(workers: WorkerFlags, job: Job, *, device: str, tensorboard: bool) -> None:
+    """Refuse other processes for what they cannot do."""
+    workers.check(device)
+    if workers == WorkerFlags():
+        return
+    if len(job.blocks) * len(job.hidden) == 1:
+        raise SearchError(
+            "--workers, --executor and the like say who does the searches of a grid, but this "
+            "is one search; give several --blocks or --hidden, or leave them out."
+        )
+    for flag, value in (
+        ("--budget-seconds", job.budget_seconds),
+        ("--tensorboard", tensorboard or None),
+    ):
+        if value is not None:
+            raise SearchError(
+                f"{flag} is for searches of this process, one after the other; leave it out, "
+                "or leave out --workers, --executor and the like."
+            )
 
 
 def execute(
@@ -215,10 +219,13 @@ def _execute(
     try:
         with (
             kept(run) as own,
+            elsewhere(run),
             enough_memory(what, device),
             SearchProgress(settings.job, quiet=output.quiet, note=task.source.note) as progress,
             ExitStack() as stack,
         ):
+            if own is not None and own.read_record(SETTINGS, SearchSettings) != settings:
+                own.write_json(SETTINGS, settings)  # others do it from now on
             watchers: list[Watcher] = [progress]
             if settings.tensorboard and is_first():
                 watchers.append(stack.enter_context(TensorBoard.of_run(run, settings)))

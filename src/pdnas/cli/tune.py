@@ -21,6 +21,7 @@ from pdnas.cli.flags import (
     WorkerFlags,
     by_default,
     changes_of,
+    elsewhere,
     enough_memory,
     given,
     tell,
@@ -228,7 +229,8 @@ class Command:
             return None
         study = self.study
         if study is None:
-            agreement = Agreement.of(tuning, task, find_device(self.device.device))
+            place = torch.device(self.workers.device(self.device.device))
+            agreement = Agreement.of(tuning, task, place)
             study = f"{Path(task.name).stem}-{agreement.fingerprint}"
         return StorageSettings(
             url=without_password(self.storage),
@@ -383,7 +385,7 @@ def _agreed(
         settings.storage.study,
         tuning,
         task,
-        device,
+        torch.device(settings.workers.device(settings.device.device)),
         known=database.about,
         register=database.join,
         settle=settle,
@@ -401,6 +403,7 @@ def _execute(
     job = settings.tuning.search
     try:
         with (
+            elsewhere(run),
             enough_memory(f"A network of hidden size {max(job.hidden)}", device),
             TuningProgress(settings.tuning, quiet=output.quiet, note=task.source.note) as progress,
         ):

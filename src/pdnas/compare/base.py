@@ -15,7 +15,7 @@ from pdnas.job import MANY, Job, make_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import grid, reserve
 from pdnas.registry import refusal
-from pdnas.runs import RESULT, SETTINGS, Record
+from pdnas.runs import RESULT, SETTINGS, Record, write_whole
 from pdnas.search import Strategy
 from pdnas.search.base import read_strategy
 from pdnas.search.rated import labeled, labels
@@ -261,7 +261,10 @@ def compare(
     folder = Path(folder)
     run = open_folder(folder, now.model_dump(mode="json"), lambda there: _refusal(there, now))
     pieces = Pieces(run, Attempt, "comparison")
-    works = comparison.works()
+    works = {
+        key: work.model_copy(update={"sharers": who.sharers})
+        for key, work in comparison.works().items()
+    }
     with run.alone():
         run.write_json(SETTINGS, now)
         with open_executor({TASK: task}, who, device=place, threads=threads) as own:
@@ -277,7 +280,7 @@ def compare(
                 )
         verdict = _verdict(task, now, wanted)
         run.write_json(RESULT, verdict)
-        (folder / TABLE).write_text(verdict.markdown(), encoding="utf-8")
+        write_whole(folder / TABLE, verdict.markdown().encode())
         picture = picture_of(
             grouped(wanted, comparison.rivals),
             comparison.baselines,

@@ -15,9 +15,9 @@ from pdnas.picture import (
     SKY,
     VERMILION,
     new_figure,
-    save,
+    rendered,
 )
-from pdnas.runs import Record
+from pdnas.runs import Record, write_whole
 
 COLORS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 STYLES = ("-", "--", "-.", ":")
@@ -153,4 +153,4 @@ def draw(picture: Picture, path: Path) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right upper", frameon=False)
     axes.set_title(picture.title, loc="left", fontsize="medium")
-    save(figure, path)
+    write_whole(path, rendered(figure))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import NonNegativeInt, ValidationError
+from pydantic import Field, NonNegativeInt, ValidationError
 
 from pdnas.architecture import Architecture
 from pdnas.compare.curve import Curve, CurveWatcher, Point, Seconds, Share
@@ -78,10 +78,12 @@ class RivalWork(Piece):
     Args:
         rival: Its name.
         seed: Of everything that is random in it.
+        sharers: How many attempts share the memory of a device; none of them is another for that.
     """
 
     rival: str
     seed: int
+    sharers: int = Field(default=1, exclude=True)
 
     @abstractmethod
     def attempt(self, task: GraphTask, curve: Curve) -> dict[str, Any]:
@@ -114,7 +116,14 @@ class StrategyWork(RivalWork):
 
     def attempt(self, task: GraphTask, curve: Curve) -> dict[str, Any]:
         watcher = CurveWatcher(curve)
-        result = Pipeline(self.job, task, run=None, watcher=watcher, started=curve.began).run()
+        result = Pipeline(
+            self.job,
+            task,
+            run=None,
+            watcher=watcher,
+            started=curve.began,
+            sharers=self.sharers,
+        ).run()
         assert result.search is not None
         watcher.finished(result.val.mean)
         return {
@@ -155,7 +164,9 @@ class BaselineWork(RivalWork):
 
         device = task.graphs[0].y.device
         load = load_of(baseline.design, task, baseline.hidden, self.recipe, device)
-        recipe = settle(self.recipe, task, load, device=device, tell=warnings.add)
+        recipe = settle(
+            self.recipe, task, load, device=device, tell=warnings.add, sharers=self.sharers
+        )
         network, outcome = train_once(
             baseline.design,
             task,

@@ -83,6 +83,7 @@ class Pipeline:
         tuner: Tunes the recipe, where the job asks for it.
         started: When the budget began to run, by ``time.monotonic``.
         searcher: Searches the grid in other processes; none: this one does, cell after cell.
+        sharers: How many processes share the memory of the device.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Pipeline:
         started: float,
         tuner: Tuner | None = None,
         searcher: Searcher | None = None,
+        sharers: int = 1,
     ) -> None:
         if job.tune and tuner is None:
             raise SearchError(
@@ -112,7 +114,7 @@ class Pipeline:
                 "or start it without torchrun."
             )
         self.task, self.watcher = task, watcher
-        self._tuner, self._searcher = tuner, searcher
+        self._tuner, self._searcher, self._sharers = tuner, searcher, sharers
         self._ledger = Ledger(run, started, watcher.noted)
         self.job = job = self._settled(job)
         self._problems = grid(job, task, watcher)
@@ -132,7 +134,9 @@ class Pipeline:
         if known is not None:
             return job.model_copy(update={"recipe": known})
         device = self.task.graphs[0].y.device
-        return settle_job(job, self.task, device=device, tell=self.watcher.noted)
+        return settle_job(
+            job, self.task, device=device, tell=self.watcher.noted, sharers=self._sharers
+        )
 
     def run(self) -> Result:
         """Do what is left to do; a job that is interrupted keeps the best network so far."""
@@ -188,10 +192,11 @@ class Pipeline:
                 self._searches.search(number)
         elif done < len(self._problems):
             self._ledger.forget_unfinished()
-            jobs = [self._job_of(problem) for problem in self._problems]
+            jobs = [self._job_of(problem) for problem in self._problems[done:]]
             found = self._searcher(jobs, self.task, self.progress.plan, on_cell=self.watcher.found)
-            for cell, lines in found[done:]:
-                self._ledger.record(lines, cells=(*self.progress.cells, cell))
+            for number, (cell, lines) in enumerate(found, start=done):
+                history = [{**line, "cell": number} for line in lines]  # of the whole grid
+                self._ledger.record(history, cells=(*self.progress.cells, cell))
         return self.progress.cells
 
     def _job_of(self, problem: Problem) -> Job:

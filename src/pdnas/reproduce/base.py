@@ -8,7 +8,7 @@ from typing import ClassVar
 from pdnas.errors import RunError
 from pdnas.registry import Registry
 from pdnas.reproduce.work import Leg, SearchedWork, TableWork, controls
-from pdnas.runs import Record, Scores
+from pdnas.runs import Record, Scores, write_whole
 from pdnas.settings import WorkerFlags
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tuning.pieces import Pieces, PieceWatcher, open_folder
@@ -156,20 +156,20 @@ def reproduce(
         for task in chosen
     }
     pieces, count = Pieces(run, Leg, "table"), 1 if quick else searches
+
+    def works(done: Records) -> dict[str, TableWork]:
+        made = table.works(done, quick=quick, searches=count)
+        return {k: work.model_copy(update={"sharers": who.sharers}) for k, work in made.items()}
+
     with (
         run.alone(),
         open_executor(tasks, who, device=device, threads=threads) as executor,
     ):
-        pieces.finish(
-            lambda done: table.works(done, quick=quick, searches=count),
-            executor,
-            tasks=tasks,
-            watcher=watcher,
-        )
+        pieces.finish(works, executor, tasks=tasks, watcher=watcher)
     done = pieces.done
     note = "\n\n**Quick**: a small version of the table, for a look only.\n" if quick else "\n"
     text = table.markdown(done) + note
-    (folder / "table.md").write_text(text, encoding="utf-8")
+    write_whole(folder / "table.md", text.encode())
     table.draw(done, folder / "picture.svg")
     return table
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pdnas.picture import BLUE, VERMILION, new_figure, save
+from pdnas.picture import BLUE, VERMILION, new_figure, rendered
+from pdnas.runs import write_whole
 
 COLORS = (BLUE, VERMILION)
 """Blue for what others say, vermilion for what was measured here: both kinds of color-blind
@@ -38,4 +39,4 @@ def dots(panels: Mapping[str, Sequence[Dot]], title: str, path: Path, *, log: bo
         ax.set_yticks(range(len(names)), names if place == 0 else [""] * len(names))
         ax.grid(axis="x", alpha=0.3)
     figure.suptitle(title)
-    save(figure, path)
+    write_whole(path, rendered(figure))

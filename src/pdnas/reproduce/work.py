@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
+from pydantic import Field
 
 from pdnas.architecture import Architecture
 from pdnas.compare.curve import Curve, CurveWatcher, Point
@@ -95,6 +96,7 @@ class TableWork(Piece):
         trials: Recipes to try.
         patience: Of the final trainings; none: as the recipe has it.
         teachers: Of the final trainings.
+        sharers: How many works share the memory of a device; none of them is another for that.
     """
 
     row: str
@@ -103,6 +105,7 @@ class TableWork(Piece):
     trials: int = 0
     patience: int | None = None
     teachers: int = 0
+    sharers: int = Field(default=1, exclude=True)
 
     def final_seeds(self) -> tuple[int, ...]:
         """None of those that chose anything."""
@@ -223,7 +226,14 @@ class SearchedWork(TableWork):
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         task = self.on_split(task)
         job, curve = self.job_on(task), Curve(time.monotonic)
-        pipeline = Pipeline(job, task, run=None, watcher=CurveWatcher(curve), started=curve.began)
+        pipeline = Pipeline(
+            job,
+            task,
+            run=None,
+            watcher=CurveWatcher(curve),
+            started=curve.began,
+            sharers=self.sharers,
+        )
         chosen = pipeline.choose()
         return self.finish(
             task,

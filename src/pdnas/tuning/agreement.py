@@ -22,7 +22,7 @@ class Agreement(Record):
         data: Fingerprint of the graphs and their labels.
         split: Fingerprint of the split.
         metric: By which trials are compared.
-        device: On what kind of device they are done.
+        device: On what kind of device they are done, whatever the driver has.
     """
 
     tuning: Tuning
@@ -33,7 +33,7 @@ class Agreement(Record):
 
     @classmethod
     def of(cls, tuning: Tuning, task: GraphTask, device: torch.device) -> "Agreement":
-        """What a driver with a tuning, on a task and a device, has to agree on."""
+        """What a driver with a tuning on a task has to agree on, whose trials are on a device."""
         return cls(
             tuning=tuning.model_copy(update={"trials": 0}),
             data=task.source.sha256,
@@ -70,7 +70,7 @@ def join(
         study: Its name.
         tuning: What this driver is to do.
         task: On what.
-        device: Where.
+        device: Where its trials are done.
         known: What decides the study; none: there was no driver yet.
         register: Told what decides it; what does, if another driver was faster.
         settle: The tuning that says what a step sees.

@@ -35,6 +35,9 @@ CONNECTION = {
 }
 """Unless the URL says otherwise: a server that vanished without a word is missed soon."""
 
+PASSING = ("08", "57P0", "25P03", "40")
+"""How the codes of errors begin after which the same may succeed: connections, shutdowns, turns."""
+
 IDLE = "60s"
 """When the server takes its turn from a driver that stands still in the middle of it."""
 
@@ -121,6 +124,7 @@ class Database(Journal):
         self._id = 0
         self._connection: Connection | None = None
         self._heart: _Heart | None = None
+        self._turns: _Patience | None = None
         try:
             self._make_tables(self._reach())
         except psycopg.Error as error:
@@ -204,21 +208,27 @@ class Database(Journal):
         try:
             self._patiently(self._take_turn)
             yield
-        except BaseException as error:
+        except psycopg.Error as error:
+            self._lose(error)
+            raise self._lost_turn(error) from None
+        except BaseException:
             self._leave()
-            if not isinstance(error, psycopg.Error):
-                raise
-            if not _is_lost(error):
-                raise self._refusal(error) from None
-            raise LostError from None
+            raise
         try:
             self._line.execute("commit")
         except psycopg.Error as error:
-            self._leave()
-            if not _is_lost(error):
-                raise self._refusal(error) from None
+            self._lose(error)
             if not self._patiently(self._has_arrived):
-                raise LostError from None
+                raise self._lost_turn(error) from None
+        if self._turns is not None:
+            self._turns.end()
+            self._turns = None
+
+    def _lost_turn(self, error: psycopg.Error) -> LostError:
+        """What is said of a turn that is lost, after a pause if those before it were lost too."""
+        self._turns = self._turns or _Patience(self._patience, self._place, self.tell)
+        self._turns.bear(error)
+        return LostError()
 
     def _take_turn(self, line: Connection) -> None:
         line.execute("begin isolation level read committed")
@@ -294,38 +304,24 @@ class Database(Journal):
             self._connection.close()
             self._connection = None
 
+    def _lose(self, error: psycopg.Error) -> None:
+        """Leave a connection that had an error; what would have it again is refused."""
+        lost = _is_lost(error, self._connection)
+        self._leave()
+        if not lost:
+            raise self._refusal(error) from None
+
     def _patiently(self, act: Callable[[Connection], T]) -> T:
         """Do something that may be done twice; again and again while the database is away."""
-        began: float | None = None
-        tries, pause = 0, FIRST_PAUSE
+        patience = _Patience(self._patience, self._place, self.tell)
         while True:
             try:
                 answer = act(self._reach())
             except psycopg.Error as error:
-                self._leave()
-                if not _is_lost(error):
-                    raise self._refusal(error) from None
-                now = time.monotonic()
-                began = now if began is None else began
-                tries += 1
-                if now - began > self._patience:
-                    raise RunError(
-                        f"{self._place} has been away for {_minutes(self._patience)} "
-                        f"({_words(error)}); nothing that was finished is lost: when it is back, "
-                        "go on with pdnas resume."
-                    ) from None
-                if tries == 2:  # a connection that broke while nobody needed it is no news
-                    self.tell(
-                        f"{self._place} is away ({_words(error)}); it is waited for, "
-                        f"{_minutes(self._patience)} at most."
-                    )
-                if tries > 1:
-                    time.sleep(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE)
+                self._lose(error)
+                patience.bear(error)
             else:
-                if began is not None and tries > 1:
-                    away = time.monotonic() - began
-                    self.tell(f"{self._place} is back after {away:.0f} seconds.")
+                patience.end()
                 return answer
 
     def _refusal(self, error: psycopg.Error) -> PdnasError:
@@ -344,12 +340,55 @@ class Database(Journal):
                 f"{self._place} is not there, but its server is; make it with createdb, or name "
                 "another."
             )
-        if isinstance(error, psycopg.OperationalError):
+        if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
             return PdnasError(
                 f"{self._place} cannot be reached ({_words(error)}); check that its server runs, "
                 "and the host, the port and the user."
             )
-        return PdnasError(f"{self._place} refused what was asked of it ({_words(error)}).")
+        return RunError(
+            f"{self._place} refused what was asked of it ({_words(error)}); mend that and give the "
+            "same command again, what was finished is kept."
+        )
+
+
+class _Patience:
+    """With a database that is away: pauses between tries that grow, for so long and no longer.
+
+    Args:
+        seconds: How long, from when it was first missed.
+        place: The database, as the beginning of a sentence.
+        tell: Told when it is waited for and when it is back.
+    """
+
+    def __init__(self, seconds: float, place: str, tell: Callable[[str], None]) -> None:
+        self._seconds, self._place, self._tell = seconds, place, tell
+        self._began = 0.0
+        self._tries, self._pause = 0, FIRST_PAUSE
+
+    def bear(self, error: psycopg.Error) -> None:
+        """Wait before the next try, but for the first one that failed."""
+        now = time.monotonic()
+        self._began = self._began if self._tries else now
+        self._tries += 1
+        if now - self._began > self._seconds:
+            raise RunError(
+                f"{self._place} has been away for {_minutes(self._seconds)} ({_words(error)}); "
+                "nothing that was finished is lost: when it is back, go on with pdnas resume."
+            ) from None
+        if self._tries == 2:  # a connection that broke while nobody needed it is no news
+            self._tell(
+                f"{self._place} is away ({_words(error)}); it is waited for, "
+                f"{_minutes(self._seconds)} at most."
+            )
+        if self._tries > 1:
+            time.sleep(self._pause)
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def end(self) -> None:
+        """It answered."""
+        if self._tries > 1:
+            away = time.monotonic() - self._began
+            self._tell(f"{self._place} is back after {away:.0f} seconds.")
 
 
 class _Heart:
@@ -389,10 +428,11 @@ class _Heart:
             line.close()
 
 
-def _is_lost(error: psycopg.Error) -> bool:
+def _is_lost(error: psycopg.Error, line: Connection | None) -> bool:
     """Whether the same may succeed later, over another connection."""
     kinds = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
-    return isinstance(error, kinds)
+    is_over = line is None or line.closed or error.sqlstate is None
+    return isinstance(error, kinds) and (is_over or str(error.sqlstate).startswith(PASSING))
 
 
 def _words(error: psycopg.Error) -> str:

@@ -5,7 +5,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +145,9 @@ class JournalFile(Journal):
         super().__init__()
         self._path = path
         self._begins = [0]
-        path.touch()
-        self._mend()
+        with self._within_reach("written"):
+            path.touch()
+            self._mend()
 
     def _mend(self) -> None:
         """Cut off an entry that was being written when its driver died."""
@@ -156,7 +157,7 @@ class JournalFile(Journal):
     def _read(self, begin: int) -> list[dict[str, Any]]:
         number = min(begin, len(self._begins) - 1)
         entries: list[dict[str, Any]] = []
-        with self._path.open("rb") as file:
+        with self._within_reach("read"), self._path.open("rb") as file:
             file.seek(self._begins[number])
             for line in file:
                 if number >= begin:
@@ -167,15 +168,28 @@ class JournalFile(Journal):
         return entries
 
     def _write(self, entries: list[str], place: int) -> None:  # noqa: ARG002
-        length = self._path.stat().st_size
+        with self._within_reach("written"):
+            length = self._path.stat().st_size
+            try:
+                with self._path.open("ab") as file:
+                    file.write("".join(f"{entry}\n" for entry in entries).encode())
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError:  # of a disk that is full: half an entry would make the file unreadable
+                with suppress(OSError):  # one that is broken; what is cut is mended when it is read
+                    os.truncate(self._path, length)
+                raise
+
+    @contextmanager
+    def _within_reach(self, what: str) -> Iterator[None]:
+        """Whatever the disk does not do becomes one sentence."""
         try:
-            with self._path.open("ab") as file:
-                file.write("".join(f"{entry}\n" for entry in entries).encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:  # of a disk that is full: half an entry would make the file unreadable
-            os.truncate(self._path, length)
-            raise
+            yield
+        except OSError as error:
+            raise RunError(
+                f"The study '{self._path}' cannot be {what} ({error.strerror}); make room for it "
+                "or check its permissions, and go on with pdnas resume."
+            ) from None
 
     def damage(self, reason: str) -> RunError:
         return RunError(
