@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 # Busy cores make several OpenMP threads slower than one.
 export OMP_NUM_THREADS ?= 1
@@ -11,12 +13,17 @@ export OMP_NUM_THREADS ?= 1
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(CORE): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV); this takes minutes, most of them for PyTorch."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs,audit]"
+	$(INSTALL) --editable .
 	touch $@
 
-demo: $(READY)
+$(READY): $(CORE)
+	$(INSTALL) --editable ".[dev,docs,audit]"
+	touch $@
+
+demo: $(CORE)
 	$(BIN)/pdnas search
 
 test: $(READY)
