@@ -1,14 +1,15 @@
 """Small graphs, random numbers and a place to do work, for the tests of every part."""
 
-import contextlib
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -178,6 +179,35 @@ def rings() -> GraphTask:
     return replace(task, source=replace(task.source, note="rebuilt rings"))
 
 
+def until(is_so: Callable[[], Any], seconds: float = 120, *, what: str = "it") -> None:
+    """Wait for something.
+
+    Args:
+        is_so: Whether it has happened.
+        seconds: How long at most.
+        what: Takes longer than that, says the error.
+    """
+    late = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < late, f"{what} takes longer than {seconds:g} seconds"
+        time.sleep(0.02)
+
+
+def lasting_port() -> int:
+    """A free port which no connection is given while its server is away.
+
+    Those lie higher, and those of Ray's workers lower.
+    """
+    bounds = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+    first = int(bounds.split()[0])
+    ports = range(max(1024, first - 9000), first) or range(1024, 2**16)
+    for port in random.SystemRandom().sample(ports, len(ports)):
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)):
+                return port
+    raise AssertionError("no port is free")
+
+
 NEEDED = "PDNAS_NEEDS_POSTGRESQL"
 """Where this is set, as it is in CI, a server that is missing fails the tests."""
 
@@ -194,9 +224,7 @@ class Server:
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self._programs, self._folder = programs, folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = lasting_port()
         (folder / "password").write_text(self.password)
         if os.geteuid() == 0:  # the server refuses to be root's
             for path in (folder, folder / "password"):
@@ -292,10 +320,17 @@ def cluster() -> Iterator["Cluster"]:
 
 
 def add_node(cluster: "Cluster", **about: Any) -> Any:
-    """A node more; Ray gives one half a minute to start, which busy machines do not always make."""
+    """A node more; Ray gives one half a minute to start, which busy machines do not always make.
+
+    One that was too slow is removed, or it would come later, beside its successor.
+    """
+    before = cluster.list_all_nodes()
     for _ in range(3):
-        with contextlib.suppress(Exception):
+        try:
             return cluster.add_node(**NODE, **about)
+        except Exception:  # Ray throws of any kind
+            for late in set(cluster.list_all_nodes()) - set(before):
+                cluster.remove_node(late, allow_graceful=False)
     return cluster.add_node(**NODE, **about)
 
 
