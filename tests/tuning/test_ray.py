@@ -46,9 +46,11 @@ from pathlib import Path
 from tests.tuning.conftest import Deed
 from tests.tuning.test_ray import study
 from pdnas.tasks import load_task
+from pdnas.tuning import ray
 from pdnas.tuning.ray import RayExecutor
 
 if __name__ == "__main__":
+    ray.STARTS = 6  # of a cluster that a busy machine starts
     address, folder = sys.argv[1], Path(sys.argv[2])
     deeds = [
         Deed(task="task", deed=deed, diary=folder / f"{number}.diary")
@@ -172,6 +174,18 @@ def test_where_questions_are_asked_may_die(open_ray: Open, deed: Callable[..., D
         executor.answer(0, True)
         assert isinstance(executor.wait(), Done)
     assert work.times == 1
+
+
+@pytest.mark.ray
+def test_of_an_end_that_is_meant_ray_says_nothing(
+    open_ray: Open, deed: Callable[..., Deed], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where this process was connected before, it would say so among what a command says."""
+    for number in range(4):
+        with open_ray() as executor:
+            study(executor, [deed("end", number)], tmp_path / f"{number}.journal")
+    time.sleep(2)  # it comes from elsewhere
+    assert "ray.kill" not in capsys.readouterr().out
 
 
 @pytest.mark.ray
@@ -418,7 +432,7 @@ def test_a_cluster_of_this_machine_ends_with_the_command(begin: Begin, tmp_path:
     """And Ray says nothing among what the command says, even where a process of it dies."""
     folder, deeds = tmp_path / "run", ["hold", "throw"]
     driver = begin(LOCAL, folder, *deeds)
-    works_of(folder, *deeds)[0].wait()
+    works_of(folder, *deeds)[0].wait(seconds=240)
     (board,) = (pid for pid, title in processes(folder).items() if title.startswith("ray::Board"))
     os.kill(board, signal.SIGKILL)
     time.sleep(1)  # what Ray has to say comes from elsewhere
@@ -434,7 +448,7 @@ def test_a_cluster_of_this_machine_ends_with_a_driver_that_is_killed(
 ) -> None:
     folder = tmp_path / "run"
     driver = begin(LOCAL, folder, "hang")
-    works_of(folder, "hang")[0].wait()
+    works_of(folder, "hang")[0].wait(seconds=240)
     assert {"raylet", "gcs_server"} <= {Path(title).name for title in processes(folder).values()}
     driver.kill()
     driver.communicate()
