@@ -3,12 +3,14 @@
 import contextlib
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -178,6 +180,35 @@ def rings() -> GraphTask:
     return replace(task, source=replace(task.source, note="rebuilt rings"))
 
 
+def until(is_so: Callable[[], Any], seconds: float = 120, *, what: str = "it") -> None:
+    """Wait for something.
+
+    Args:
+        is_so: Whether it has happened.
+        seconds: How long at most.
+        what: Takes longer than that, says the error.
+    """
+    late = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < late, f"{what} takes longer than {seconds:g} seconds"
+        time.sleep(0.02)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has, and no connection is given: those of connections lie higher."""
+    bounds = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+    first = int(bounds.split()[0])
+    ports = range(max(1024, first - 9000), first) or range(1024, 2**16)
+    found: list[int] = []
+    for port in random.SystemRandom().sample(ports, len(ports)):
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError("no port is free")
+
+
 NEEDED = "PDNAS_NEEDS_POSTGRESQL"
 """Where this is set, as it is in CI, a server that is missing fails the tests."""
 
@@ -194,9 +225,7 @@ class Server:
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self._programs, self._folder = programs, folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        (self.port,) = free_ports(1)
         (folder / "password").write_text(self.password)
         if os.geteuid() == 0:  # the server refuses to be root's
             for path in (folder, folder / "password"):
@@ -269,11 +298,23 @@ def server() -> Iterator[Server]:
             server.stop()
 
 
-RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
-"""What clusters of tests are told: they tell nobody, and leave nothing in the home directory."""
+RAY = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_agent_register_timeout_ms": "240000",
+}
+"""What clusters of tests are told: they tell nobody, leave nothing at home, and have time."""
 
 NODE: dict[str, Any] = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
 """What each of their nodes has beside its CPUs."""
+
+AGENTS = (
+    "metrics_agent_port",
+    "metrics_export_port",
+    "dashboard_agent_listen_port",
+    "runtime_env_agent_port",
+)
+"""Ports of its agents. For those that choose their own it waits 15 seconds, and ends itself."""
 
 
 @pytest.fixture(scope="session")
@@ -292,11 +333,23 @@ def cluster() -> Iterator["Cluster"]:
 
 
 def add_node(cluster: "Cluster", **about: Any) -> Any:
-    """A node more; Ray gives one half a minute to start, which busy machines do not always make."""
+    """A node more; Ray gives one some time to start, which busy machines do not always make.
+
+    One that was too slow is removed, or it would come later, beside its successor.
+    """
+    before = cluster.list_all_nodes()
+
+    def add() -> Any:
+        ports: dict[str, Any] = dict(zip(AGENTS, free_ports(len(AGENTS)), strict=True))
+        return cluster.add_node(**NODE, **ports, **about)
+
     for _ in range(3):
-        with contextlib.suppress(Exception):
-            return cluster.add_node(**NODE, **about)
-    return cluster.add_node(**NODE, **about)
+        try:
+            return add()
+        except Exception:  # Ray throws of any kind
+            for late in set(cluster.list_all_nodes()) - set(before):
+                cluster.remove_node(late, allow_graceful=False)
+    return add()
 
 
 @pytest.fixture(scope="session")

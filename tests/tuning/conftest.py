@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from tests.conftest import Here
+from tests.conftest import Here, until
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import PdnasError
@@ -24,6 +24,10 @@ from pdnas.tuning.work import Report, Work
 
 Open = Callable[..., Executor]
 """Opens an executor, given its timeout and how many pieces at a time."""
+
+
+HELD = 300.0
+"""Seconds after which those that hold throw: a test that lets nobody go fails, and ends."""
 
 
 class Deed(Work):
@@ -66,8 +70,8 @@ class Deed(Work):
             time.sleep(1000)
         if self.deed == "labor":
             time.sleep(2)
-        while self.deed == "hold" and not self.diary.with_name("go").exists():
-            time.sleep(0.02)
+        if self.deed == "hold":
+            until(self.diary.with_name("go").exists, HELD, what="to be let go")
         asked: list[tuple[int, bool]] = []
         if self.deed in ("ask", "die", "die once"):
             for epoch in (1, 2):
@@ -88,12 +92,9 @@ class Deed(Work):
         """How often it was begun."""
         return self.diary.read_text().count("\n") if self.diary.is_file() else 0
 
-    def wait(self, times: int = 1, seconds: float = 60) -> None:
+    def wait(self, times: int = 1, seconds: float = 120) -> None:
         """Until it was begun so often."""
-        until = time.monotonic() + seconds
-        while self.times < times:
-            assert time.monotonic() < until, f"{self.deed} was begun {self.times} times"
-            time.sleep(0.02)
+        until(lambda: self.times >= times, seconds, what=f"to begin '{self.deed}'")
 
 
 @pytest.fixture
@@ -163,8 +164,5 @@ def is_over(pid: int) -> bool:
     return state in "ZX"
 
 
-def wait_until_over(pids: list[int], seconds: float = 15) -> None:
-    until = time.monotonic() + seconds
-    while not all(map(is_over, pids)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert all(map(is_over, pids))
+def wait_until_over(pids: list[int], seconds: float = 60) -> None:
+    until(lambda: all(map(is_over, pids)), seconds, what="to end all processes")

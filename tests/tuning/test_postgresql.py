@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import timedelta
 from uuid import uuid4
 
 import psycopg
 import pytest
-from tests.conftest import Server
+from tests.conftest import Server, until
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import PdnasError, RunError
@@ -151,24 +152,43 @@ def test_one_that_said_farewell_is_not_waited_for(join: Join) -> None:
     assert other.ask() == (1, CELLS[0])
 
 
-def silent_one(join: Join, grace: float, monkeypatch: pytest.MonkeyPatch) -> Database:
+def silent_one(join: Join, monkeypatch: pytest.MonkeyPatch) -> Database:
     """A driver that gives no sign of life after it joined."""
     with monkeypatch.context() as patch:
         patch.setattr(postgresql._Heart, "_live", lambda self: self._stopped.wait())
-        return join(grace=grace)
+        return join()
+
+
+def later(server: Server, seconds: float, silent: Database, other: Database) -> None:
+    """As if so much time had passed since the one gave a sign of life and the other could hear."""
+    server.do(
+        "update pdnas_drivers set beat = beat - %s * interval '1 second' where driver = %s",
+        *(seconds, silent.driver),
+    )
+    other._since -= timedelta(seconds=seconds)
+
+
+def silence(server: Server, driver: Database) -> float:
+    """Seconds since its last sign of life."""
+    ((seconds,),) = server.do(
+        "select extract(epoch from clock_timestamp() - beat)::float from pdnas_drivers "
+        "where driver = %s",
+        driver.driver,
+    )
+    return float(seconds)
 
 
 def test_one_that_is_silent_is_dead_after_its_grace_and_no_sooner(
-    join: Join, monkeypatch: pytest.MonkeyPatch
+    join: Join, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    silent = silent_one(join, 2, monkeypatch)
+    silent, storage = silent_one(join, monkeypatch), join()
     silent.tell = told.append
-    before = GridStudy(CELLS, silent)
+    before, other = GridStudy(CELLS, silent), GridStudy(CELLS, storage)
     assert before.ask() == (0, CELLS[0])
-    other = GridStudy(CELLS, join())
+    later(server, 20, silent, storage)
     assert other.ask() == (1, CELLS[1])
-    time.sleep(2.2)
+    later(server, 41, silent, storage)
     assert other.ask() == (2, CELLS[0])
     assert before.report(0, 25, 0.5), "it may as well stop"
     before.done(0, 0.9)
@@ -178,11 +198,15 @@ def test_one_that_is_silent_is_dead_after_its_grace_and_no_sooner(
     assert told[0].startswith("Trial 0 was taken over by another driver, which had heard nothing")
 
 
-def test_one_that_gives_signs_of_life_is_not_dead(join: Join) -> None:
-    living = GridStudy(CELLS, join(grace=1))
-    living.ask()
-    other = GridStudy(CELLS, join())
-    time.sleep(2.5)
+def test_one_that_gives_signs_of_life_is_not_dead(
+    join: Join, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "BEATS", 600)
+    living, storage = join(), join()
+    GridStudy(CELLS, living).ask()
+    other = GridStudy(CELLS, storage)
+    later(server, 61, living, storage)
+    until(lambda: silence(server, living) < 30, what="to give a sign of life")
     assert other.ask() == (1, CELLS[1])
 
 
@@ -190,12 +214,13 @@ def test_whoever_could_hear_nothing_waits_before_it_takes_over(
     join: Join, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the server was away all others have been silent for long."""
-    GridStudy(CELLS, silent_one(join, 1, monkeypatch)).ask()
-    grid = GridStudy(CELLS, join())
-    time.sleep(1.2)
+    silent, storage = silent_one(join, monkeypatch), join()
+    GridStudy(CELLS, silent).ask()
+    grid = GridStudy(CELLS, storage)
+    later(server, 61, silent, storage)
     cut(server)
     assert grid.ask() == (1, CELLS[1])
-    time.sleep(1.2)
+    later(server, 61, silent, storage)
     assert grid.ask() == (2, CELLS[0])
 
 
@@ -297,10 +322,17 @@ def test_a_server_that_is_away_is_waited_for(join: Join, server: Server) -> None
     grid = GridStudy(CELLS, storage)
     assert grid.ask() == (0, CELLS[0])
     server.stop()
-    timer = threading.Timer(1.5, server.start)
-    timer.start()
-    grid.done(0, 0.5)
-    timer.join()
+
+    def start() -> None:
+        try:
+            until(lambda: told, what="to miss the server")
+        finally:
+            server.start()
+
+    with ThreadPoolExecutor(1) as pool:
+        started = pool.submit(start)
+        grid.done(0, 0.5)
+        started.result()
     assert grid.ask() == (1, CELLS[1])
     assert [row.val for row in grid.rows()] == [0.5, None]
     away, back = told
@@ -340,18 +372,17 @@ def test_a_server_that_stays_away_is_one_sentence_and_nothing_is_lost(
     assert GridStudy(CELLS, join(storage.driver)).ask() == (1, CELLS[1])
 
 
-def test_signs_of_life_go_on_after_the_server_was_away(join: Join, server: Server) -> None:
-    living = join(grace=1)
-    GridStudy(CELLS, living).ask()
+def test_signs_of_life_go_on_after_the_server_was_away(
+    join: Join, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "BEATS", 600)
+    living, other = join(), join()
+    later(server, 61, living, other)
+    until(lambda: silence(server, living) < 30, what="to give a sign of life")
     server.stop()
     server.start()
-    time.sleep(2)
-    (age,) = server.do(
-        "select extract(epoch from clock_timestamp() - beat)::float from pdnas_drivers "
-        "where driver = %s",
-        living.driver,
-    )
-    assert age[0] < 1
+    later(server, 61, living, other)
+    until(lambda: silence(server, living) < 30, what="to give a sign of life again")
 
 
 def test_no_thread_and_no_connection_is_left_behind(join: Join, server: Server) -> None:
@@ -362,9 +393,8 @@ def test_no_thread_and_no_connection_is_left_behind(join: Join, server: Server) 
     storage.close()
     storage.close()
     assert hearts() == before
-    time.sleep(0.2)
-    left = "select count(*) from pg_stat_activity where application_name = 'pdnas'"
-    assert server.do(left) == [(0,)]
+    left = "select from pg_stat_activity where application_name = 'pdnas'"
+    until(lambda: not server.do(left), what="to end the connections")
     assert server.do("select from pdnas_drivers where driver = %s", storage.driver) == []
 
 
@@ -477,11 +507,11 @@ def test_it_costs_as_many_round_trips_late_as_early(
     join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grid = GridStudy([{"hidden": hidden} for hidden in range(40)], join())
-    execute, counts = psycopg.Connection.execute, 0
+    execute, counts, here = psycopg.Connection.execute, 0, threading.get_ident()
 
     def counted(self: psycopg.Connection, *arguments: object) -> object:
         nonlocal counts
-        counts += 1
+        counts += threading.get_ident() == here  # signs of life come when they come
         return execute(self, *arguments)  # type: ignore[call-overload]
 
     monkeypatch.setattr(psycopg.Connection, "execute", counted)
