@@ -347,7 +347,7 @@ def test_a_disk_that_fills_loses_no_trial_that_is_finished(
     with (
         meanwhile(fill, tmp_path),
         open_ray() as executor,
-        pytest.raises(OSError, match="No space left on device"),
+        pytest.raises(RunError, match="No space left on device"),
     ):
         study(executor, deeds, journal)
     with open_ray() as executor, pytest.raises(RunError, match="No space left on device"):
