@@ -54,6 +54,9 @@ STORE = 200 * 2**20
 ASKING = 10_000
 """Pieces of work that may wait for an answer at once."""
 
+_NEARLY = 1e-6
+"""What quotients may be off by: ten tenths are one."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -73,10 +76,13 @@ class Share:
 
     def fits(self, resources: Mapping[str, float]) -> int:
         """How often a node with some resources has it."""
-        times = resources.get("CPU", 0.0) / self.threads
-        if self.gpus:
-            times = min(times, resources.get("GPU", 0.0) / self.gpus)
-        return int(times + 1e-6)  # ten tenths are one
+        times = int(resources.get("CPU", 0.0) / self.threads + _NEARLY)
+        if not self.gpus:
+            return times
+        gpus = resources.get("GPU", 0.0)
+        if self.gpus < 1:  # no part is of two GPUs
+            return min(times, int(gpus + _NEARLY) * int(1 / self.gpus + _NEARLY))
+        return min(times, int(gpus / self.gpus + _NEARLY))
 
 
 @dataclass(frozen=True)
@@ -357,14 +363,14 @@ def _do(order: _Order, tasks: "dict[str, ObjectRef[Any]]", board: Any) -> Came:
         return stop
 
     try:
+        ray.get(board.began.remote(order.key))  # its reports could overtake it
         torch.set_num_threads(order.threads)
         task = _task(tasks[work.task], order.device)
-        ray.get(board.began.remote(order.key))  # its reports could overtake it
         if folder is None:
             return "done", work.do(task, report), None, None
         with folder.here() as place:
             outcome = work.within(place).do(task, report)
-            packed = None if folder.is_shared else pack(place)
+            packed = None if place == folder.path else pack(place)
         return "done", outcome, folder.path, packed
     except Exception as error:  # whatever happens in a trial is the trial's
         return "failed", failure_of(error), None, None
