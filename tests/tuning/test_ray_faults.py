@@ -1,6 +1,8 @@
 """Faults of Ray clusters: searches that die half way, connections and nodes that go away."""
 
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,11 +10,123 @@ from typing import Any
 
 import pytest
 
+from pdnas.errors import ExecutorError
 from pdnas.tasks import GraphTask
 from pdnas.tuning import ray as on_ray
+from pdnas.tuning.executor import Done, Event, Executor, Failed
 from pdnas.tuning.folders import Folder, Folders, unpack
-from pdnas.tuning.ray import Share
+from pdnas.tuning.ray import GONE, LOCAL, LOOK, RayExecutor, Share
 from pdnas.tuning.work import Report, Work
+
+LONG = 120.0
+"""Seconds that something may take which takes one on a machine that has time."""
+
+
+def drive(executor: Executor, *works: Work) -> list[Done | Failed]:
+    """What became of some work, all that was heard; nobody waits for ever."""
+    waiting, ended = list(enumerate(works)), list[Done | Failed]()
+    wait, until = executor.wait, time.monotonic() + 2 * LONG
+
+    def wait_a_while(seconds: float | None = None) -> Event | None:
+        assert time.monotonic() < until
+        return wait(1.0 if seconds is None else min(1.0, seconds))
+
+    executor.wait = wait_a_while  # type: ignore[method-assign]
+    executor.drive(
+        lambda: waiting.pop(0) if waiting else None, reported=lambda _: False, finished=ended.append
+    )
+    return ended
+
+
+class FakeRay:
+    """A cluster that is not there, as far as a driver sees of it.
+
+    Args:
+        nodes: What each node has.
+        error: What waiting throws; none: nothing ever happens.
+        refusals: Why it cannot be joined, each time that somebody tries.
+    """
+
+    class RayError(Exception):
+        pass
+
+    def __init__(
+        self,
+        *nodes: dict[str, float],
+        error: Exception | None = None,
+        refusals: tuple[str, ...] = (),
+    ) -> None:
+        self.have, self.error, self.refusals = nodes, error, list(refusals)
+        self.lost: Exception | None = None
+        self.ready: list[str] = []
+        self.is_connected = not refusals
+        self.heard: list[str] = []
+        self.exceptions = SimpleNamespace(RayError=self.RayError)
+        self.cloudpickle = SimpleNamespace(register_pickle_by_value=lambda _: None)
+
+    def is_initialized(self) -> bool:
+        return self.is_connected
+
+    def init(self, **_: object) -> None:
+        if self.refusals:
+            raise ConnectionAbortedError(self.refusals.pop(0))
+        self.is_connected = True
+
+    def shutdown(self) -> None:
+        self.is_connected = False
+
+    def nodes(self) -> list[dict[str, Any]]:
+        if self.lost is not None:
+            raise self.lost
+        return [{"Resources": have, "Alive": True} for have in self.have]
+
+    def remote(self, **_: object) -> Callable[[object], Any]:
+        """Where questions are asked takes no arguments; work does."""
+        board = SimpleNamespace(news=SimpleNamespace(remote=lambda: "news"))
+        return lambda _: SimpleNamespace(remote=lambda *given: "work" if given else board)
+
+    def put(self, value: object) -> object:
+        return value
+
+    def wait(self, refs: list[object], **_: object) -> tuple[list[object], list[object]]:
+        self.heard.append("wait")
+        if self.error is not None:
+            raise self.error
+        return ([self.ready.pop(0)], refs) if self.ready else ([], refs)
+
+    def get(self, ref: str) -> object:
+        """News of what is over, or what came of work."""
+        return [(99,)] if ref == "news" else ("done", {}, None, None)
+
+    def cancel(self, ref: object, force: bool) -> None:
+        self.heard.append("cancel")
+        if self.error is not None:
+            raise ConnectionError("The client has already been disconnected.")
+
+    def kill(self, actor: object) -> None:
+        self.heard.append("kill")
+
+
+@pytest.fixture
+def open_fake(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[RayExecutor, FakeRay]]:
+    """Opens an executor on a cluster that is not there."""
+
+    def open_(
+        *nodes: dict[str, float],
+        error: Exception | None = None,
+        refusals: tuple[str, ...] = (),
+        **settings: Any,
+    ) -> tuple[RayExecutor, FakeRay]:
+        fake = FakeRay(*nodes, error=error, refusals=refusals)
+        monkeypatch.setattr(on_ray, "_import_ray", lambda: fake)
+        return RayExecutor({"task": tiny_task}, **settings), fake
+
+    return open_
+
+
+Fake = Callable[..., tuple[RayExecutor, FakeRay]]
 
 
 class Slow(Work):
@@ -26,6 +140,111 @@ class Slow(Work):
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:
         raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionError("Client is shutting down."),
+        FakeRay.RayError("It is gone."),
+        Exception("Client Wait request failed. Reference invalid?"),
+    ],
+)
+def test_a_connection_that_is_lost_is_one_sentence(
+    open_fake: Fake, tmp_path: Path, error: Exception
+) -> None:
+    """Ending what nobody can reach throws as well, and hides neither that nor the tokens."""
+    executor, fake = open_fake({"CPU": 2.0}, error=error)
+    with (
+        pytest.raises(ExecutorError, match=r"at 'auto' is gone \(.*\); what is done is kept"),
+        executor,
+    ):
+        drive(executor, Slow(task="task", run=tmp_path / "cells" / "one"))
+    assert fake.heard == ["wait", "cancel"]
+    assert list((tmp_path / "cells").iterdir()) == []
+
+
+def test_what_is_not_ray_s_own_is_no_lost_connection(open_fake: Fake) -> None:
+    executor, _ = open_fake({"CPU": 2.0}, error=TypeError("a mistake"))
+    with pytest.raises(TypeError, match="a mistake"):
+        drive(executor, Slow(task="task"))
+
+
+def test_a_client_that_is_lost_asks_ray_for_nothing(open_fake: Fake) -> None:
+    """It would start a cluster."""
+    executor, fake = open_fake({"CPU": 2.0})
+    executor.start(0, Slow(task="task"))
+    fake.is_connected = False
+    with pytest.raises(ExecutorError, match=r"is gone \(the connection is lost\)"):
+        executor.wait()
+    executor.close()
+    assert fake.heard == []
+
+
+def test_what_is_done_is_not_overlooked_for_news_of_what_is_over(open_fake: Fake) -> None:
+    executor, fake = open_fake({"CPU": 2.0})
+    executor.start(0, Slow(task="task"))
+    fake.ready = ["news", "work"]
+    assert executor.wait(0) == Done(0, {})
+    assert executor.wait(0) is None
+
+
+DIED = "Initialization failure from server:\nTraceback (most recent call last):"
+SLOW = "The current node timed out during startup."
+
+
+@pytest.mark.parametrize("refusals", [(DIED,), (SLOW, DIED)])
+def test_a_cluster_that_is_busy_is_joined_at_another_try(
+    open_fake: Fake, refusals: tuple[str, ...]
+) -> None:
+    executor, fake = open_fake({"CPU": 2.0}, refusals=refusals)
+    assert fake.is_connected
+    executor.close()
+    assert not fake.is_connected
+
+
+@pytest.mark.parametrize("refusals", [(DIED,) * 3, ("Version mismatch",)])
+def test_a_cluster_that_cannot_be_joined_is_refused(
+    open_fake: Fake, refusals: tuple[str, ...]
+) -> None:
+    with pytest.raises(ExecutorError, match="No Ray cluster can be used at 'auto'"):
+        open_fake({"CPU": 2.0}, refusals=refusals)
+
+
+def test_nodes_that_cannot_be_counted_are_counted_later(
+    open_fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that is back soon is waited for by Ray, but for this."""
+    executor, fake = open_fake({"CPU": 2.0})
+    fake.lost = ConnectionError("It is away.")
+    monkeypatch.setattr(executor, "_looked", -LOOK)
+    assert executor.wait(0) is None
+    fake.lost, fake.have = None, ({"CPU": 3.0},)
+    monkeypatch.setattr(executor, "_looked", -LOOK)
+    assert executor.wait(0) is None
+    assert executor.room == 3
+
+
+@pytest.mark.parametrize("settings", [{}, {"workers": 2, "address": LOCAL}])
+def test_a_cluster_without_room_is_refused(open_fake: Fake, settings: dict[str, Any]) -> None:
+    """Of this machine none grows."""
+    with pytest.raises(ExecutorError, match=r"A trial needs 1 CPU\(s\) and 0\.5 GPU\(s\), but no "):
+        open_fake({"CPU": 2.0}, gpus=0.5, **settings)
+
+
+def test_a_cluster_that_grows_gets_time_where_the_number_of_workers_is_given(
+    open_fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its nodes come when there is work, and there is as long as this waits."""
+    with pytest.warns(RuntimeWarning, match=r"1 node\(s\) with 2 CPU.*; one is waited for, 10 min"):
+        executor, _ = open_fake({"CPU": 2.0}, gpus=0.5, workers=3)
+    assert executor.room == 3
+    monkeypatch.setattr(executor, "_looked", -LOOK)
+    assert executor.wait(0) is None
+    monkeypatch.setattr(executor, "_looked", -LOOK)
+    monkeypatch.setattr(executor, "_fit", time.monotonic() - GONE - 1)
+    with pytest.raises(ExecutorError, match=r"has had 1 CPU.* for 10 minutes"):
+        executor.wait(0)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ import shutil
 import socket
 import tempfile
 import time
+import warnings
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,7 +36,11 @@ LOCAL = "local"
 """The address of a cluster of this machine, which lasts as long as the work."""
 
 STARTS = 3
-"""How often a cluster of this machine is started, if it takes longer than Ray waits for it."""
+"""How often a cluster is joined, or started, where it seems to be :data:`BUSY`."""
+
+BUSY = ("timed out during startup", "Initialization failure from server")
+"""What Ray says where a cluster of this machine, or the process that a client talks to, starts too
+slowly or dies as it starts; the next one may not."""
 
 LOOK = 2.0
 """Seconds after which the nodes of the cluster are counted again."""
@@ -114,7 +120,8 @@ class RayExecutor(Executor):
         address: Of the cluster: ``auto``, ``host:port``, ``ray://host:port``, or ``local`` for one
             of this machine. Where this process is connected to Ray already, that is used.
         workers: How many pieces of work at a time; by default as many as the nodes have room for,
-            which are counted again as they come and go.
+            which are counted again as they come and go. A cluster that has none yet gets time to
+            add some where this says a number.
         gpus: Of each piece of work, or a part of one; without, it computes on CPUs.
         threads: CPUs, and CPU threads, of each.
         timeout: See :class:`Executor`.
@@ -134,6 +141,7 @@ class RayExecutor(Executor):
             check_workers(workers)
         super().__init__(timeout)
         self._ray = _import_ray()
+        self._away = (self._ray.exceptions.RayError, ConnectionError, *_errors_of_clients())
         self._address, self._wanted, self._share = address, workers, Share(threads, gpus)
         stored = {name: pickle.dumps(task.to("cpu")) for name, task in tasks.items()}
         self._temporary: Path | None = None
@@ -146,23 +154,20 @@ class RayExecutor(Executor):
         try:
             if self._is_ours:
                 self._connect(STORE + 2 * sum(map(len, stored.values())))
-            self._looked, self._fit = 0.0, time.monotonic()
-            self._count()
-            if not self._seen:
-                raise ExecutorError(
-                    f"A trial needs {self._share}, but no node of the Ray cluster at "
-                    f"'{address}' has that: {self._described()}; give other --threads or "
-                    "--gpus-per-trial, or add a node first."
-                )
-            share = {"num_cpus": threads, "num_gpus": gpus}
-            self._do = self._ray.remote(max_retries=0, max_calls=0, **share)(_do)
-            self._do_once = self._ray.remote(max_retries=0, max_calls=1, **share)(_do)
-            self._tasks = {name: self._ray.put(content) for name, content in stored.items()}
-            self._ray.cloudpickle.register_pickle_by_value(board)  # who holds it needs no torch
-            own = {"num_cpus": 0, "resources": {HEAD: 0.001}, "max_concurrency": ASKING}
-            again = {"max_restarts": -1, "max_task_retries": -1}  # who waits for it asks once more
-            self._board = self._ray.remote(**own, **again)(board.Board).remote()
-            self._news = self._board.news.remote()
+            with self._connection():
+                self._looked, self._fit = 0.0, time.monotonic()
+                self._count()
+                if not self._seen:
+                    self._miss()
+                share = {"num_cpus": threads, "num_gpus": gpus}
+                self._do = self._ray.remote(max_retries=0, max_calls=0, **share)(_do)
+                self._do_once = self._ray.remote(max_retries=0, max_calls=1, **share)(_do)
+                self._tasks = {name: self._ray.put(content) for name, content in stored.items()}
+                self._ray.cloudpickle.register_pickle_by_value(board)  # its holder needs no torch
+                own = {"num_cpus": 0, "resources": {HEAD: 0.001}, "max_concurrency": ASKING}
+                again = {"max_restarts": -1, "max_task_retries": -1}  # who waits for it asks again
+                self._board = self._ray.remote(**own, **again)(board.Board).remote()
+                self._news = self._board.news.remote()
         except BaseException:
             self._leave()
             raise
@@ -181,41 +186,45 @@ class RayExecutor(Executor):
             self._share.threads,
         )
         do = self._do_once if self._has_crowds else self._do
-        self._running[do.remote(order, self._tasks, self._board)] = number
+        with self._connection():
+            self._running[do.remote(order, self._tasks, self._board)] = number
         self._numbers[key] = number
 
     def wait(self, seconds: float | None = None) -> Event | None:
         until = None if seconds is None else time.monotonic() + seconds
+        before = self.room
         while not self._events:
             left = LOOK if until is None else min(LOOK, max(0.0, until - time.monotonic()))
-            ready, _ = self._ray.wait([self._news, *self._running], timeout=left)
-            if ready and ready[0] in self._running:
-                ended = self._ended(ready[0])
-                self._events.append(ended)
-            elif ready:
-                self._hear()
-            before = self.room
-            self._count()
+            with self._connection():
+                has_happened = self._listen(left)
             is_over = until is not None and time.monotonic() >= until
-            if not self._events and (is_over or self.room > before):
+            with suppress(*self._away):  # it may come back; whoever listens is told if not
+                self._count()
+            if not has_happened and (is_over or self.room > before):
                 return None
         return self._events.popleft()
 
     def answer(self, number: int, stop: bool) -> None:
-        self._board.answer.remote(self._key_of(number), stop)
+        with self._connection():
+            self._board.answer.remote(self._key_of(number), stop)
 
     def end(self, number: int) -> None:
         ref = next(ref for ref, other in self._running.items() if other == number)
-        self._ray.cancel(ref, force=True)
+        with self._connection():
+            self._ray.cancel(ref, force=True)
         self._forget(ref)
 
     def close(self) -> None:
-        for ref in self._running:
-            self._ray.cancel(ref, force=True)
-        self._running.clear()
-        self._ray.kill(self._board)
-        self._folders.close()
-        self._leave()
+        try:
+            if self._ray.is_initialized():  # else Ray would start a cluster
+                with suppress(*self._away):
+                    for ref in self._running:
+                        self._ray.cancel(ref, force=True)
+                    self._ray.kill(self._board)
+        finally:
+            self._running.clear()
+            self._folders.close()
+            self._leave()
 
     def _connect(self, memory: int) -> None:
         """Join the cluster, or start one of this machine."""
@@ -241,7 +250,7 @@ class RayExecutor(Executor):
                 )
                 return
             except Exception as error:  # Ray throws of any kind, plain ones among them
-                if "timed out during startup" in str(error) and start + 1 < STARTS:
+                if any(sign in str(error) for sign in BUSY) and start + 1 < STARTS:
                     continue
                 lines = [line.strip() for line in str(error).splitlines() if line.strip()]
                 reason = " ".join(lines[:4]).rstrip(".")
@@ -252,10 +261,24 @@ class RayExecutor(Executor):
                 ) from None
 
     def _leave(self) -> None:
-        if self._is_ours:
-            self._ray.shutdown()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        try:
+            if self._is_ours:
+                self._ray.shutdown()
+        finally:
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
+
+    @contextmanager
+    def _connection(self) -> Iterator[None]:
+        """Whatever Ray throws where the cluster, or the way to it, is gone is one sentence."""
+        if not self._ray.is_initialized():  # else Ray would start a cluster now
+            raise self._is_gone("the connection is lost")
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, self._away) or type(error) is Exception:  # Ray throws plain ones
+                raise self._is_gone(error) from None
+            raise
 
     def _count(self) -> None:
         """Count what the nodes have room for, every now and then."""
@@ -297,12 +320,37 @@ class RayExecutor(Executor):
         self._events = deque(event for event in self._events if event.number != number)
         return number
 
+    def _miss(self) -> None:
+        """Refuse a cluster without a node that can do the work, or say that one is waited for."""
+        needs = (
+            f"A trial needs {self._share}, but no node of the Ray cluster at '{self._address}' has "
+            f"that: {self._described()}; "
+        )
+        if self._wanted and self._address != LOCAL:
+            wait = f"one is waited for, {GONE / 60:g} minutes at most."
+            warnings.warn(needs + wait, RuntimeWarning, stacklevel=3)
+            return
+        raise ExecutorError(
+            f"{needs}give other --threads or --gpus-per-trial, add a node first, or give --workers "
+            "where nodes are added as they are needed."
+        )
+
+    def _listen(self, seconds: float) -> bool:
+        """Wait for something to happen and take it in; whether anything did."""
+        refs = [self._news, *self._running]
+        ready, _ = self._ray.wait(refs, timeout=seconds, fetch_local=False)
+        if not ready:
+            return False
+        if ready[0] in self._running:
+            ended = self._ended(ready[0])
+            self._events.append(ended)
+        else:
+            self._hear()
+        return True
+
     def _hear(self) -> None:
         """Take in what work has told; what is ended or lost is heard no more."""
-        try:
-            news = self._ray.get(self._news)
-        except self._ray.exceptions.RayError as error:
-            raise self._is_gone(error) from None
+        news = self._ray.get(self._news)
         self._news = self._board.news.remote()
         for key, *report in news:
             if key in self._numbers:
@@ -339,7 +387,7 @@ class RayExecutor(Executor):
             f"install pdnas {__version__} and what it needs on all of its nodes."
         )
 
-    def _is_gone(self, error: Exception) -> ExecutorError:
+    def _is_gone(self, error: object) -> ExecutorError:
         return ExecutorError(
             f"The Ray cluster at '{self._address}' is gone ({_first_line(error)}); what is done is "
             "kept: run the same command again when there is one."
@@ -395,6 +443,15 @@ def _import_ray() -> Any:
             "--executor ray needs Ray, which is not installed; run pip install 'pdnas[ray]'."
         ) from None
     return ray
+
+
+def _errors_of_clients() -> tuple[type[Exception], ...]:
+    """What clients of ``ray://`` throw beside errors of Ray, where they are installed."""
+    try:
+        from grpc import RpcError  # type: ignore[import-untyped]
+    except ImportError:
+        return ()
+    return (RpcError,)
 
 
 def _check_answers(address: str) -> None:
