@@ -1,25 +1,80 @@
 """Faults of Ray clusters: searches that die half way, connections and nodes that go away."""
 
+import os
+import socket
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.conftest import RAY
+from tests.tuning.conftest import Deed
 
 from pdnas.errors import ExecutorError
+from pdnas.job import Job
+from pdnas.runs import PIPELINE, RunDirectory
+from pdnas.search.pdnas import PRESETS
 from pdnas.tasks import GraphTask
+from pdnas.training import Recipe
 from pdnas.tuning import ray as on_ray
 from pdnas.tuning.executor import Done, Event, Executor, Failed
 from pdnas.tuning.folders import Folder, Folders, unpack
 from pdnas.tuning.ray import GONE, LOCAL, LOOK, RayExecutor, Share
-from pdnas.tuning.work import Report, Work
+from pdnas.tuning.work import Report, SearchWork, Work
+
+ROOT = Path(__file__).parents[2]
 
 LONG = 120.0
 """Seconds that something may take which takes one on a machine that has time."""
+
+DRIVER = """
+import sys
+from pathlib import Path
+from tests.tuning.test_ray_faults import client
+
+if __name__ == "__main__":
+    client(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
+"""
+"""A driver in a process of its own."""
+
+
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+from tests.conftest import add_node
+
+if __name__ == "__main__":
+    cluster, config = Cluster(), {"enable_metrics_collection": False}
+    port = int(sys.argv[1])
+    add_node(cluster, num_cpus=2, ray_client_server_port=port, _system_config=config)
+    print("ready", flush=True)
+    sys.stdin.read()
+    cluster.shutdown()
+"""
+"""A cluster that clients outside of it may use, until nobody holds its input any more."""
+
+
+def until_true(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + LONG
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+JOB = Job(
+    strategy=PRESETS["default"].lasting(2),
+    recipe=Recipe(epochs=2),
+    blocks=(1,),
+    hidden=(4,),
+    candidates=1,
+    designs="off",
+)
 
 
 def drive(executor: Executor, *works: Work) -> list[Done | Failed]:
@@ -36,6 +91,133 @@ def drive(executor: Executor, *works: Work) -> list[Done | Failed]:
         lambda: waiting.pop(0) if waiting else None, reported=lambda _: False, finished=ended.append
     )
     return ended
+
+
+def client(address: str, folder: Path, names: list[str]) -> None:
+    """A driver that tells what becomes of its work, and why it ends."""
+    from pdnas.tasks import load_task
+
+    on_ray.AWAY = 5.0
+    works: list[Work] = [
+        Deed.model_validate({"task": "task", "deed": name, "diary": folder / f"{number}.diary"})
+        for number, name in enumerate(names)
+    ]
+    works.append(SearchWork(task="task", job=JOB, run=folder / "cells" / "one"))
+    if "hang" in names:
+        works.reverse()
+    try:
+        with RayExecutor({"task": load_task("citeseer")}, address=address) as executor:
+            waiting = list(enumerate(works))
+            executor.drive(
+                lambda: waiting.pop(0) if waiting else None,
+                reported=lambda _: False,
+                finished=lambda event: print(type(event).__name__, event.number, flush=True),  # noqa: T201
+            )
+    except ExecutorError as error:
+        print(error, flush=True)  # noqa: T201
+
+
+@dataclass(frozen=True)
+class Door:
+    """A cluster that is used from outside.
+
+    Args:
+        address: Where.
+        process: Which holds it.
+    """
+
+    address: str
+    process: "subprocess.Popen[str]"
+
+    def close(self) -> None:
+        try:
+            self.process.communicate(timeout=LONG)
+        finally:
+            self.process.kill()
+
+
+@pytest.fixture
+def door() -> Iterator[Door]:
+    """A cluster in processes of its own, which end with this one, however it does."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER, str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **RAY, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    door = Door(f"ray://127.0.0.1:{port}", process)
+    yield door
+    if process.poll() is None:
+        door.close()
+
+
+Begin = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Starts a driver that gives up a connection soon after it is lost, and that ends in time."""
+    started: list[tuple[subprocess.Popen[str], threading.Timer]] = []
+
+    def begin(address: str, *names: str) -> "subprocess.Popen[str]":
+        (tmp_path / "run").mkdir()
+        process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, address, str(tmp_path / "run"), *names],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, **RAY, "RAY_CLIENT_RECONNECT_GRACE_PERIOD": "1"},
+        )
+        timer = threading.Timer(2 * LONG, process.kill)
+        timer.start()
+        started.append((process, timer))
+        return process
+
+    yield begin
+    for process, timer in started:
+        timer.cancel()
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.ray
+def test_a_driver_outside_of_the_cluster_is_a_client(
+    door: Door, begin: Begin, tmp_path: Path
+) -> None:
+    driver = begin(door.address, "ask", "throw", "die once")
+    said, complaint = driver.communicate()
+    assert sorted(said.splitlines()) == ["Done 0", "Done 2", "Done 3", "Failed 1"], complaint
+    assert "Traceback" not in complaint
+    assert [path.name for path in (tmp_path / "run" / "cells").iterdir()] == ["one"]
+    assert RunDirectory.open(tmp_path / "run" / "cells" / "one").has(PIPELINE)
+
+
+@pytest.mark.ray
+def test_a_client_whose_cluster_goes_away_says_so_in_one_sentence(
+    door: Door, begin: Begin, tmp_path: Path
+) -> None:
+    """And starts no cluster of its own, as Ray would."""
+    driver = begin(door.address, "hang")
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == "Done 0\n", "the search"
+    until_true((tmp_path / "run" / "0.diary").exists)
+    door.close()
+    said, complaint = driver.communicate()
+    assert said.startswith(f"The Ray cluster at '{door.address}' is gone ("), complaint
+    assert said.endswith("; what is done is kept: run the same command again when there is one.\n")
+    assert said.count("\n") == 1
+    assert driver.returncode == 0
+    assert "Traceback" not in complaint
+    assert [path.name for path in (tmp_path / "run" / "cells").iterdir()] == ["one"]
 
 
 class FakeRay:
@@ -62,6 +244,7 @@ class FakeRay:
         self.is_connected = not refusals
         self.heard: list[str] = []
         self.exceptions = SimpleNamespace(RayError=self.RayError)
+        self.util = SimpleNamespace(disconnect=self.shutdown)
         self.cloudpickle = SimpleNamespace(register_pickle_by_value=lambda _: None)
 
     def is_initialized(self) -> bool:
@@ -187,6 +370,20 @@ def test_what_is_done_is_not_overlooked_for_news_of_what_is_over(open_fake: Fake
     fake.ready = ["news", "work"]
     assert executor.wait(0) == Done(0, {})
     assert executor.wait(0) is None
+
+
+def test_a_client_that_hears_nothing_for_long_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray itself asks on and on."""
+    monkeypatch.setattr(on_ray, "LOOK", 0.01)
+    monkeypatch.setattr(on_ray, "AWAY", 0.05)
+    fake = FakeRay({"CPU": 2.0})
+    watch = on_ray._Watch(fake)
+    watch.start()
+    watch.join(0.2)
+    assert fake.is_connected
+    fake.lost = ConnectionError("Nobody answers.")
+    watch.join(LONG)
+    assert not fake.is_connected
 
 
 DIED = "Initialization failure from server:\nTraceback (most recent call last):"

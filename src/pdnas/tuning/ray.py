@@ -7,6 +7,7 @@ import pickle
 import shutil
 import socket
 import tempfile
+import threading
 import time
 import warnings
 from collections import deque
@@ -47,6 +48,9 @@ LOOK = 2.0
 
 GONE = 600.0
 """Seconds without any node that can do the work, after which nobody waits for one any more."""
+
+AWAY = 60.0
+"""Seconds without an answer after which a client gives up its connection, if Ray has not yet."""
 
 ANSWER = 10.0
 """Seconds that an address has to answer."""
@@ -112,6 +116,30 @@ class _Order:
     version: str = __version__
 
 
+class _Watch(threading.Thread):
+    """Gives up the connection of a client that is lost: Ray sometimes asks on for ever.
+
+    Args:
+        ray: The module.
+    """
+
+    def __init__(self, ray: Any) -> None:
+        super().__init__(daemon=True)
+        self._ray = ray
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        heard = time.monotonic()
+        while not self.over.wait(LOOK):
+            try:
+                self._ray.nodes()
+                heard = time.monotonic()
+            except Exception:  # whatever it is, there was no answer
+                if time.monotonic() - heard > AWAY:
+                    self._ray.util.disconnect()
+                    return
+
+
 class RayExecutor(Executor):
     """Tasks on a Ray cluster. What is lost with a process or a node is reported as lost.
 
@@ -145,6 +173,7 @@ class RayExecutor(Executor):
         self._address, self._wanted, self._share = address, workers, Share(threads, gpus)
         stored = {name: pickle.dumps(task.to("cpu")) for name, task in tasks.items()}
         self._temporary: Path | None = None
+        self._watch: _Watch | None = None
         self._is_ours = not self._ray.is_initialized()
         self._folders = Folders()
         self._keys = itertools.count()
@@ -154,6 +183,9 @@ class RayExecutor(Executor):
         try:
             if self._is_ours:
                 self._connect(STORE + 2 * sum(map(len, stored.values())))
+                if address.startswith("ray://"):
+                    self._watch = _Watch(self._ray)
+                    self._watch.start()
             with self._connection():
                 self._looked, self._fit = 0.0, time.monotonic()
                 self._count()
@@ -262,7 +294,9 @@ class RayExecutor(Executor):
 
     def _leave(self) -> None:
         try:
-            if self._is_ours:
+            if self._watch is not None:
+                self._watch.over.set()
+            if self._is_ours and self._ray.is_initialized():  # else there is nothing to leave
                 self._ray.shutdown()
         finally:
             if self._temporary is not None:
