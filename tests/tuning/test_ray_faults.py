@@ -1,32 +1,43 @@
 """Faults of Ray clusters: searches that die half way, connections and nodes that go away."""
 
+import json
 import os
+import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
-from tests.conftest import RAY
-from tests.tuning.conftest import Deed
+from tests.conftest import RAY, add_node
+from tests.tuning.conftest import Deed, Open, wait_until_over
 
 from pdnas.errors import ExecutorError
-from pdnas.job import Job
-from pdnas.runs import PIPELINE, RunDirectory
+from pdnas.job import Job, Progress
+from pdnas.runs import HISTORY, PIPELINE, RunDirectory
+from pdnas.search import Search, SearchEpoch
 from pdnas.search.pdnas import PRESETS
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
+from pdnas.training.fit import Epoch
 from pdnas.tuning import ray as on_ray
+from pdnas.tuning import work as module
 from pdnas.tuning.executor import Done, Event, Executor, Failed
 from pdnas.tuning.folders import Folder, Folders, unpack
 from pdnas.tuning.ray import GONE, LOCAL, LOOK, RayExecutor, Share
 from pdnas.tuning.work import Report, SearchWork, Work
+from pdnas.watcher import Watcher
+
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +71,63 @@ if __name__ == "__main__":
 """A cluster that clients outside of it may use, until nobody holds its input any more."""
 
 
+class Halting(SearchWork):
+    """A search that waits half way, when its candidate is trained, until there is a file ``go``.
+
+    Args:
+        diary: Where a line is written for each beginning, and for each epoch of the search.
+    """
+
+    diary: Path
+
+    def do(self, task: GraphTask, report: Report) -> dict[str, Any]:
+        self.write(f"{os.getpid()} {self.run}")
+        with patch.object(module, "Watcher", lambda: Halt(self)):
+            return super().do(task, report)
+
+    def write(self, line: str) -> None:
+        with self.diary.open("a") as diary:
+            diary.write(f"{line}\n")
+
+    def lines(self) -> list[list[str]]:
+        return [line.split() for line in self.diary.read_text().splitlines()]
+
+    @property
+    def began(self) -> list[tuple[int, Path]]:
+        """The process of each beginning, and where it wrote to."""
+        return [(int(first), Path(*rest)) for first, *rest in self.lines() if first.isdigit()]
+
+    @property
+    def epochs(self) -> int:
+        """How many were searched, all in all."""
+        return sum(first == "searched" for first, *_ in self.lines())
+
+    def wait(self) -> None:
+        """Until it waits half way."""
+        until_true(lambda: self.diary.with_name("halfway").exists())
+
+    def let_go(self) -> None:
+        self.diary.with_name("go").touch()
+
+
+class Halt(Watcher):
+    """Sees a search, and halts what comes after it.
+
+    Args:
+        work: Whose.
+    """
+
+    def __init__(self, work: Halting) -> None:
+        self._work = work
+
+    def searched(self, search: Search, epoch: SearchEpoch) -> None:
+        self._work.write("searched")
+
+    def trained(self, what: str, epoch: Epoch) -> None:
+        self._work.diary.with_name("halfway").touch()
+        until_true(self._work.diary.with_name("go").exists)
+
+
 def until_true(is_so: Callable[[], bool]) -> None:
     until = time.monotonic() + LONG
     while not is_so():
@@ -77,6 +145,13 @@ JOB = Job(
 )
 
 
+@pytest.fixture
+def halting(tmp_path: Path) -> Halting:
+    """A search that writes to a folder of its own."""
+    run = tmp_path / "run" / "cells" / "one"
+    return Halting(task="task", job=JOB, run=run, diary=tmp_path / "diary")
+
+
 def drive(executor: Executor, *works: Work) -> list[Done | Failed]:
     """What became of some work, all that was heard; nobody waits for ever."""
     waiting, ended = list(enumerate(works)), list[Done | Failed]()
@@ -91,6 +166,101 @@ def drive(executor: Executor, *works: Work) -> list[Done | Failed]:
         lambda: waiting.pop(0) if waiting else None, reported=lambda _: False, finished=ended.append
     )
     return ended
+
+
+def check_whole(work: Halting, ended: list[Done | Failed], task: GraphTask) -> None:
+    """That a search was finished once, as if nothing had happened, and nothing else is there."""
+    expected = SearchWork(task="task", job=JOB).do(task, lambda epoch, val: False)
+    assert ended == [Done(0, expected)]
+    assert work.run is not None
+    assert [path.name for path in work.run.parent.iterdir()] == [work.run.name]
+    run = RunDirectory.open(work.run)
+    progress = run.read_record(PIPELINE, Progress)
+    assert [cell.epochs for cell in progress.cells] == [2]
+    assert len(progress.trials) == 1
+    lines = [json.loads(line) for line in (work.run / HISTORY).read_text().splitlines()]
+    assert [(line["phase"], line["epoch"]) for line in lines] == [
+        ("search", 0),
+        ("search", 1),
+        ("candidate", 0),
+        ("candidate", 1),
+    ]
+    assert not [path for path in work.run.rglob("*") if path.name.startswith(".pdnas")]
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_search_whose_process_is_killed_is_finished_once(
+    open_ray: Open,
+    halting: Halting,
+    tiny_task: GraphTask,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shared: bool,
+) -> None:
+    """It goes on where its folder is shared; elsewhere what it had written is gone with it."""
+
+    def kill() -> None:
+        halting.wait()
+        os.kill(halting.began[0][0], signal.SIGKILL)
+        halting.let_go()
+
+    killer = threading.Thread(target=kill)
+    with open_ray() as executor:
+        assert isinstance(executor, RayExecutor)
+        offer = executor._folders.offer
+        if not shared:
+            monkeypatch.setattr(
+                executor._folders,
+                "offer",
+                lambda path: replace(offer(path), token=tmp_path / "elsewhere"),
+            )
+        killer.start()
+        ended = drive(executor, halting)
+        killer.join()
+    (first, place), (second, _) = halting.began
+    assert first != second
+    assert (place == halting.run) == shared
+    if not shared:
+        shutil.rmtree(place.parent)  # nobody could
+    assert halting.epochs == (2 if shared else 4)
+    check_whole(halting, ended, tiny_task)
+
+
+@pytest.mark.ray
+def test_a_search_whose_node_is_removed_is_finished_once(
+    cluster: "Cluster", open_ray: Open, halting: Halting, tiny_task: GraphTask, tmp_path: Path
+) -> None:
+    """It is on a node of its own, as others have no room; then they have, and it goes on there."""
+    import ray
+
+    @ray.remote(num_cpus=2, max_retries=0)
+    def occupy() -> None:
+        (tmp_path / "occupied").touch()
+        until_true((tmp_path / "go").exists)
+
+    occupied = occupy.remote()
+    until_true((tmp_path / "occupied").exists)
+    node = add_node(cluster, num_cpus=1)
+
+    def remove() -> None:
+        try:
+            halting.wait()
+        finally:
+            cluster.remove_node(node)
+            halting.let_go()
+
+    remover = threading.Thread(target=remove)
+    remover.start()
+    with open_ray() as executor:
+        assert executor.room == 3
+        ended = drive(executor, halting)
+        remover.join()
+    ray.get(occupied, timeout=LONG)
+    assert len(halting.began) == 2
+    assert halting.epochs == 2
+    check_whole(halting, ended, tiny_task)
+    wait_until_over([halting.began[0][0]])
 
 
 def client(address: str, folder: Path, names: list[str]) -> None:
