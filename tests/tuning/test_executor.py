@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdnas.job import Job
+from pdnas.tuning import executor as module
 from pdnas.tuning.executor import TRIES, Began, Done, Event, Executor, Failed, Lost, Reported
 from pdnas.tuning.work import SearchWork, Work
 
@@ -78,6 +80,53 @@ def drive(executor: Executor, count: int) -> list[Done | Failed]:
 
     executor.drive(supply, reported=lambda event: event.val == 0, finished=ended.append)
     return ended
+
+
+class Clock:
+    """Seconds that go by only when somebody takes them."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def take(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    patched = SimpleNamespace(monotonic=lambda: clock.now)
+    monkeypatch.setattr(module, "time", patched)
+    return clock
+
+
+class Waiting(Scripted):
+    """Says what happens in the order that it is written down in, and then that nothing does.
+
+    Args:
+        events: What happens, as soon as anyone listens.
+        clock: Goes on where nothing happens.
+        timeout: See :class:`Executor`.
+        slow: Seconds that it takes to hear of a beginning.
+    """
+
+    def __init__(
+        self, events: list[Event], clock: Clock, *, timeout: float, slow: float = 0.0
+    ) -> None:
+        super().__init__(2, {}, timeout)
+        self._events, self._clock, self._slow = events, clock, slow
+
+    def wait(self, seconds: float | None = None) -> Event | None:
+        self.patience.append(seconds)
+        if self._events:
+            event = self._events.pop(0)
+            self._clock.take(self._slow * isinstance(event, Began))
+            if not isinstance(event, Reported | Began):
+                self.under_way.remove(event.number)
+            return event
+        assert seconds is not None, "nothing would ever happen"
+        self._clock.take(seconds)
+        return None
 
 
 def test_without_work_it_is_over_at_once() -> None:
@@ -164,6 +213,47 @@ def test_time_counts_from_when_work_begins_each_time() -> None:
     assert began is not None
     assert again is not None
     assert 59 < again <= 60
+
+
+LATE = "It took longer than --trial-timeout 10 seconds and was ended."
+
+
+@pytest.mark.parametrize("busy", ["supply", "reported", "finished"])
+def test_time_stands_still_while_whoever_asked_for_the_work_is_busy(
+    clock: Clock, busy: str
+) -> None:
+    """A database that is away keeps nobody from hearing of what is done, nor ends what waits."""
+    events: list[Event] = [Began(0), Began(1), Reported(0, 1, 0.5), Done(1, {}), Began(2)]
+    executor = Waiting(events, clock, timeout=10.0)
+    waiting, ended = [0, 1, 2], list[Done | Failed]()
+
+    def supply() -> tuple[int, Work] | None:
+        clock.take(300.0 * (busy == "supply"))
+        return (waiting.pop(0), WORK) if waiting else None
+
+    def reported(event: Reported) -> bool:
+        clock.take(300.0 * (busy == "reported"))
+        return False
+
+    def finished(event: Done | Failed) -> None:
+        clock.take(300.0 * (busy == "finished"))
+        ended.append(event)
+
+    executor.drive(supply, reported=reported, finished=finished)
+    assert ended == [Done(1, {}), Failed(0, LATE), Failed(2, LATE)]
+    assert executor.patience == [None, 10, 10, 10, 10, 10]
+
+
+def test_what_has_ended_meanwhile_is_heard_before_anything_is_overdue(clock: Clock) -> None:
+    """Whoever hands out work was slow itself; of two pieces one had ended, the other hangs."""
+    executor = Waiting([Began(0), Began(1), Done(0, {})], clock, timeout=10.0, slow=20.0)
+    assert drive(executor, 2) == [Done(0, {}), Failed(1, LATE)]
+
+
+def test_whoever_reports_has_begun(clock: Clock) -> None:
+    """What was said of its beginning may be lost with whoever heard it."""
+    executor = Waiting([Reported(0, 1, 0.5)], clock, timeout=10.0)
+    assert drive(executor, 1) == [Failed(0, LATE)]
 
 
 def test_more_is_asked_for_as_soon_as_there_is_more_room() -> None:

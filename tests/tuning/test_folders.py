@@ -62,6 +62,20 @@ def test_a_folder_that_is_not_there_is_left_to_whoever_works(tmp_path: Path) -> 
         assert place.parent.is_dir()
 
 
+def test_tokens_of_drivers_that_were_killed_are_cleared(tmp_path: Path) -> None:
+    """The run is locked: nobody else has a token there."""
+    killed = Folders().offer(tmp_path / "one")
+    fill(tmp_path / ".pdnas-mine", settings="a")
+    (tmp_path / ".pdnas-notes").write_text("mine")
+    folders = Folders()
+    folder = folders.offer(tmp_path / "two")
+    assert folder.is_shared
+    assert not killed.is_shared
+    assert folders.offer(tmp_path / "three").token == folder.token
+    folders.close()
+    assert {path.name for path in tmp_path.iterdir()} == {".pdnas-mine", ".pdnas-notes"}
+
+
 def test_a_token_of_another_run_proves_nothing(tmp_path: Path) -> None:
     folder = Folders().offer(tmp_path / "one")
     folder.token.write_text("something else")

@@ -2,17 +2,19 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
-from tests.tuning.conftest import Open, is_over
+from tests.tuning.conftest import Deed, Open, is_over
 
 from pdnas.architecture import Architecture
 from pdnas.errors import DeviceError, PdnasError
@@ -124,6 +126,31 @@ def test_several_work_side_by_side(executor: Executor, work: TrainingWork) -> No
     assert (event.number, type(event)) == (1, Done), "the second does not wait for the first"
 
 
+def test_nobody_waits_behind_others_that_say_more(
+    executor: Executor, deed: Callable[..., Deed]
+) -> None:
+    deeds = [deed("ask"), deed("ask", 1)]
+    for number, work in enumerate(deeds):
+        executor.start(number, work)
+    for work in deeds:
+        work.wait()
+    assert {executor.wait(), executor.wait()} == {Began(0), Began(1)}
+
+
+def test_data_that_never_arrive_take_too_long(open_local: Open, work: TrainingWork) -> None:
+    """As those that a device cannot hold, or that hang on their way to it."""
+    works, heard = [(0, work)], list[Done | Failed]()
+    with open_local(timeout=0.2) as executor:
+        assert isinstance(executor, LocalExecutor)
+        stored = executor._folder / "0.task"
+        stored.unlink()
+        os.mkfifo(stored)
+        executor.drive(
+            lambda: works.pop() if works else None, reported=lambda _: False, finished=heard.append
+        )
+    assert heard == [Failed(0, "It took longer than --trial-timeout 0.2 seconds and was ended.")]
+
+
 def test_work_waits_for_the_answer_to_its_report(executor: Executor, work: TrainingWork) -> None:
     executor.start(0, lasting(work))
     for epoch in (25, 50):
@@ -223,6 +250,19 @@ def test_nothing_is_left_behind(executor: Executor, work: TrainingWork) -> None:
     executor.close()
     assert not process.is_alive()
     assert not folder.exists()
+
+
+def test_data_that_cannot_be_written_leave_nothing_behind(
+    tiny_task: GraphTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(task: object) -> bytes:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(pickle, "dumps", full)
+    with pytest.raises(OSError, match="No space left"):
+        LocalExecutor({"task": tiny_task}, device="cpu")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")

@@ -4,10 +4,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import wraps
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from pdnas.tuning.work import Work
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 TRIES = 2
 """How often a piece of work is begun, if whoever does it is lost each time."""
@@ -91,6 +95,30 @@ class _UnderWay:
     answers: dict[int, bool] = field(default_factory=dict)
 
 
+class _Clock:
+    """Seconds; it stands still while whoever asked for the work is busy."""
+
+    def __init__(self) -> None:
+        self._aside = 0.0
+
+    @property
+    def now(self) -> float:
+        return time.monotonic() - self._aside
+
+    def stopped(self, call: Callable[P, R]) -> Callable[P, R]:
+        """The same call, which takes no time."""
+
+        @wraps(call)
+        def timeless(*values: P.args, **named: P.kwargs) -> R:
+            before = time.monotonic()
+            try:
+                return call(*values, **named)
+            finally:
+                self._aside += time.monotonic() - before
+
+        return timeless
+
+
 class Executor(ABC):
     """A place where work is done, several pieces at a time; to be used as a context.
 
@@ -153,14 +181,23 @@ class Executor(ABC):
 
         What is lost with whoever did it is begun again, :data:`TRIES` times in all; what it
         reports again is answered as before, and whoever asked for the work hears of it once. What
-        takes too long is ended, and fails.
+        takes too long is ended, and fails; that it is over already is heard before, and no time
+        goes by while whoever asked for the work is busy.
 
         Args:
             supply: Asked for the next piece of work and its number whenever there is room.
             reported: Asked whether work that reports is to stop.
             finished: Told of work that is done, or failed.
         """
+        clock = _Clock()
+        supply, reported = clock.stopped(supply), clock.stopped(reported)
+        finished = clock.stopped(finished)
         under_way: dict[int, _UnderWay] = {}
+
+        def begin_time(number: int) -> None:
+            if self._timeout is not None and under_way[number].until is None:
+                under_way[number].until = clock.now + self._timeout
+
         while True:
             while len(under_way) < self.room and (following := supply()) is not None:
                 number, work = following
@@ -168,11 +205,11 @@ class Executor(ABC):
                 self.start(number, work)
             if not under_way:
                 return
-            match self.wait(_patience(under_way)):
+            match self.wait(_patience(under_way, clock.now)):
                 case Began(number):
-                    if self._timeout is not None:
-                        under_way[number].until = time.monotonic() + self._timeout
+                    begin_time(number)
                 case Reported(number, epoch) as event:
+                    begin_time(number)
                     answers = under_way[number].answers
                     if epoch not in answers:
                         answers[epoch] = reported(event)
@@ -188,26 +225,21 @@ class Executor(ABC):
                 case Done(number) | Failed(number) as event:
                     del under_way[number]
                     finished(event)
-            for number in _overdue(under_way):
-                del under_way[number]
-                self.end(number)
-                finished(
-                    Failed(
-                        number,
-                        f"It took longer than --trial-timeout {self._timeout:g} seconds and was "
-                        "ended.",
-                    )
-                )
+                case None:
+                    for number in _overdue(under_way, clock.now):
+                        del under_way[number]
+                        self.end(number)
+                        limit = f"--trial-timeout {self._timeout:g} seconds"
+                        finished(Failed(number, f"It took longer than {limit} and was ended."))
 
 
-def _patience(under_way: dict[int, _UnderWay]) -> float | None:
+def _patience(under_way: dict[int, _UnderWay], now: float) -> float | None:
     """Seconds until the first piece of work is overdue; none: none ever is."""
     ends = [piece.until for piece in under_way.values() if piece.until is not None]
-    return max(0.0, min(ends) - time.monotonic()) if ends else None
+    return max(0.0, min(ends) - now) if ends else None
 
 
-def _overdue(under_way: dict[int, _UnderWay]) -> list[int]:
-    now = time.monotonic()
+def _overdue(under_way: dict[int, _UnderWay], now: float) -> list[int]:
     return [
         number
         for number, piece in under_way.items()

@@ -1,6 +1,7 @@
 """Folders that work writes to: in place where they are shared, else packed and sent back."""
 
 import io
+import re
 import shutil
 import tarfile
 import tempfile
@@ -62,6 +63,7 @@ class Folders:
             token = path.parent / f".pdnas-{uuid.uuid4().hex}"
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
+                _clear(path.parent)
                 token.write_text(token.name, encoding="utf-8")
             except OSError as error:
                 with suppress(OSError):
@@ -75,6 +77,13 @@ class Folders:
         for token in self._tokens.values():
             token.unlink(missing_ok=True)
         self._tokens.clear()
+
+
+def _clear(parent: Path) -> None:
+    """Remove the tokens of drivers that were killed: whoever has locked the run is alone there."""
+    for path in parent.glob(".pdnas-*"):
+        if re.fullmatch(r"\.pdnas-[0-9a-f]{32}", path.name):
+            path.unlink(missing_ok=True)
 
 
 def pack(folder: Path) -> bytes:

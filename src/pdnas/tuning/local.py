@@ -58,9 +58,13 @@ class LocalExecutor(Executor):
         self._device, self._threads = str(find_device(device)), threads
         self._folder = Path(tempfile.mkdtemp(prefix="pdnas-"))
         self._workers: list[_Worker] = []
-        for number, (name, task) in enumerate(tasks.items()):
-            (self._folder / f"{number}.name").write_text(name, encoding="utf-8")
-            (self._folder / f"{number}.task").write_bytes(pickle.dumps(task.to("cpu")))
+        try:
+            for number, (name, task) in enumerate(tasks.items()):
+                (self._folder / f"{number}.name").write_text(name, encoding="utf-8")
+                (self._folder / f"{number}.task").write_bytes(pickle.dumps(task.to("cpu")))
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
 
     @property
     def room(self) -> int:
@@ -81,6 +85,8 @@ class LocalExecutor(Executor):
         if not ready:
             return None
         worker = next(worker for worker in self._workers if worker.line in ready)
+        self._workers.remove(worker)
+        self._workers.append(worker)  # the others are heard first the next time
         number = worker.number
         assert number is not None
         try:
@@ -177,11 +183,11 @@ def _serve(line: Connection, folder: Path, device: str, threads: int) -> None:
         except EOFError:
             return
         try:
+            line.send(("began",))
             if work.task not in tasks:
                 stored = names[work.task].with_suffix(".task").read_bytes()
                 task: GraphTask = pickle.loads(stored)  # noqa: S301 - written by our own parent
                 tasks[work.task] = task.to(device)
-            line.send(("began",))
             message = ("done", work.do(tasks[work.task], report))
         except (EOFError, BrokenPipeError):
             return

@@ -7,6 +7,7 @@ import pickle
 import shutil
 import socket
 import tempfile
+import threading
 import time
 import warnings
 from collections import deque
@@ -36,13 +37,20 @@ LOCAL = "local"
 """The address of a cluster of this machine, which lasts as long as the work."""
 
 STARTS = 3
-"""How often a cluster of this machine is started, if it takes longer than Ray waits for it."""
+"""How often a cluster is joined, or started, where it seems to be :data:`BUSY`."""
+
+BUSY = ("timed out during startup", "Initialization failure from server")
+"""What Ray says where a cluster of this machine, or the process that a client talks to, starts too
+slowly or dies as it starts; the next one may not."""
 
 LOOK = 2.0
 """Seconds after which the nodes of the cluster are counted again."""
 
 GONE = 600.0
 """Seconds without any node that can do the work, after which nobody waits for one any more."""
+
+AWAY = 60.0
+"""Seconds without an answer after which a client gives up its connection, if Ray has not yet."""
 
 ANSWER = 10.0
 """Seconds that an address has to answer."""
@@ -55,7 +63,6 @@ STORE = 200 * 2**20
 
 ASKING = 10_000
 """Pieces of work that may wait for an answer at once."""
-
 
 _NEARLY = 1e-6
 """What quotients may be off by: ten tenths are one."""
@@ -109,6 +116,30 @@ class _Order:
     version: str = __version__
 
 
+class _Watch(threading.Thread):
+    """Gives up the connection of a client that is lost: Ray sometimes asks on for ever.
+
+    Args:
+        ray: The module.
+    """
+
+    def __init__(self, ray: Any) -> None:
+        super().__init__(daemon=True)
+        self._ray = ray
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        heard = time.monotonic()
+        while not self.over.wait(LOOK):
+            try:
+                self._ray.nodes()
+                heard = time.monotonic()
+            except Exception:  # whatever it is, there was no answer
+                if time.monotonic() - heard > AWAY:
+                    self._ray.util.disconnect()
+                    return
+
+
 class RayExecutor(Executor):
     """Tasks on a Ray cluster. What is lost with a process or a node is reported as lost.
 
@@ -142,6 +173,7 @@ class RayExecutor(Executor):
         self._address, self._wanted, self._share = address, workers, Share(threads, gpus)
         stored = {name: pickle.dumps(task.to("cpu")) for name, task in tasks.items()}
         self._temporary: Path | None = None
+        self._watch: _Watch | None = None
         self._is_ours = not self._ray.is_initialized()
         self._folders = Folders()
         self._keys = itertools.count()
@@ -151,6 +183,9 @@ class RayExecutor(Executor):
         try:
             if self._is_ours:
                 self._connect(STORE + 2 * sum(map(len, stored.values())))
+                if address.startswith("ray://"):
+                    self._watch = _Watch(self._ray)
+                    self._watch.start()
             with self._connection():
                 self._looked, self._fit = 0.0, time.monotonic()
                 self._count()
@@ -213,10 +248,11 @@ class RayExecutor(Executor):
 
     def close(self) -> None:
         try:
-            if self._ray.is_initialized():  # else these would start a cluster
+            if self._ray.is_initialized():  # else Ray would start a cluster
                 with suppress(*self._away):
                     for ref in self._running:
                         self._ray.cancel(ref, force=True)
+                    self._ray.cancel(self._news)  # else Ray says that it asks who is killed again
                     self._ray.kill(self._board)
         finally:
             self._running.clear()
@@ -237,6 +273,7 @@ class RayExecutor(Executor):
                 "_system_config": {"enable_metrics_collection": False},
             }
         _check_answers(self._address)
+        self._ray._private.worker._worker_logs_enabled = False  # it prints where results go
         for start in range(STARTS):
             try:
                 self._ray.init(
@@ -247,7 +284,7 @@ class RayExecutor(Executor):
                 )
                 return
             except Exception as error:  # Ray throws of any kind, plain ones among them
-                if "timed out during startup" in str(error) and start + 1 < STARTS:
+                if any(sign in str(error) for sign in BUSY) and start + 1 < STARTS:
                     continue
                 lines = [line.strip() for line in str(error).splitlines() if line.strip()]
                 reason = " ".join(lines[:4]).rstrip(".")
@@ -259,15 +296,21 @@ class RayExecutor(Executor):
 
     def _leave(self) -> None:
         try:
-            if self._is_ours:
+            if self._watch is not None:
+                self._watch.over.set()
+            if self._is_ours and self._ray.is_initialized():  # else there is nothing to leave
                 self._ray.shutdown()
         finally:
+            if self._is_ours:
+                self._ray._private.worker._worker_logs_enabled = True
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
         """Whatever Ray throws where the cluster, or the way to it, is gone is one sentence."""
+        if not self._ray.is_initialized():  # else Ray would start a cluster now
+            raise self._is_gone("the connection is lost")
         try:
             yield
         except Exception as error:
@@ -292,8 +335,8 @@ class RayExecutor(Executor):
         elif now - self._fit > GONE:
             raise ExecutorError(
                 f"No node of the Ray cluster at '{self._address}' has had {self._share} for "
-                f"{GONE / 60:g} minutes: {self._described()}; what is done is kept: run the same "
-                "command again when there is one."
+                f"{GONE / 60:g} minutes: {self._described()}; what is done is kept; go on when "
+                "there is one."
             )
 
     def _described(self) -> str:
@@ -322,7 +365,7 @@ class RayExecutor(Executor):
             f"that: {self._described()}; "
         )
         if self._wanted and self._address != LOCAL:
-            wait = f"one is waited for during {GONE / 60:g} minutes."
+            wait = f"one is waited for, {GONE / 60:g} minutes at most."
             warnings.warn(needs + wait, RuntimeWarning, stacklevel=3)
             return
         raise ExecutorError(
@@ -382,10 +425,10 @@ class RayExecutor(Executor):
             f"install pdnas {__version__} and what it needs on all of its nodes."
         )
 
-    def _is_gone(self, error: Exception) -> ExecutorError:
+    def _is_gone(self, error: object) -> ExecutorError:
         return ExecutorError(
             f"The Ray cluster at '{self._address}' is gone ({_first_line(error)}); what is done is "
-            "kept: run the same command again when there is one."
+            "kept; go on when there is one."
         )
 
 
