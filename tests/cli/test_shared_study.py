@@ -22,7 +22,7 @@ from tests.conftest import Here, Server, until
 from pdnas.cli.trials import TuningProgress
 from pdnas.runs import JOURNAL, SETTINGS, load_run
 from pdnas.tuning import postgresql
-from pdnas.tuning.study import INTERRUPTED
+from pdnas.tuning.entries import INTERRUPTED
 
 pytestmark = pytest.mark.postgresql
 

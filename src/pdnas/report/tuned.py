@@ -6,18 +6,16 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from pdnas.errors import RunError, first_complaint, shown
+from pdnas.errors import RunError
 from pdnas.picture import BLUE, VERMILION
 from pdnas.report.parts import FEW, Figure, Table, layout, literal, percent
 from pdnas.report.reading import Run
 from pdnas.runs import JOURNAL, Result
-from pdnas.runs import Figure as Value
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
+    from pdnas.tuning.entries import Entry
 
 STUDIES = {"grid": "shapes", "recipe": "recipes"}
 """What the trials of each study try."""
@@ -44,43 +42,6 @@ class Tried:
     chosen: bool
 
 
-class About(BaseModel):
-    """What a trial in a journal says of itself, as far as the page tells it.
-
-    Args:
-        recipe: What it tried, if that is a recipe.
-        round: Which trial it repeats.
-    """
-
-    model_config = ConfigDict(strict=True)
-
-    recipe: dict[str, Any] = {}
-    round: int | None = None
-
-
-class Entry(BaseModel):
-    """A trial in a journal.
-
-    Args:
-        number: In its study.
-        state: What became of it.
-        val: What came of it.
-        params: What it tried, if that is a shape.
-        about: What it says of itself.
-    """
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
-    number: int
-    state: str
-    val: Value | None
-    params: dict[str, Any]
-    about: About
-
-
-_LOST = TypeAdapter(list[int], config=ConfigDict(strict=True))
-
-
 def read_tried(run: Run) -> dict[str, tuple[Tried, ...]]:
     """The trials of each study of a tuning: none of them where a database keeps them."""
     journal = run.path / JOURNAL
@@ -94,14 +55,14 @@ def read_tried(run: Run) -> dict[str, tuple[Tried, ...]]:
     }
 
 
-def _read_studies(journal: Path) -> dict[str, list[Entry]]:
+def _read_studies(journal: Path) -> dict[str, list["Entry"]]:
     """The trials that count, study by study."""
     # Imported here: it takes a while, and only tunings have a journal.
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import BaseJournalBackend
 
-    from pdnas.tuning.study import INTERRUPTED
+    from pdnas.tuning.entries import read_entries, reason_of
 
     class Kept(BaseJournalBackend):
         """The whole lines of the file, which nobody writes to here."""
@@ -118,36 +79,19 @@ def _read_studies(journal: Path) -> dict[str, list[Entry]]:
         studies = {}
         for name in optuna.get_all_study_names(storage):
             study = optuna.load_study(study_name=name, storage=storage)
-            lost = _LOST.validate_python(study.user_attrs.get(INTERRUPTED, []))
-            studies[name] = [_entry(one) for one in study.trials if one.number not in lost]
+            studies[name] = read_entries(study)
     except Exception as error:  # Optuna trusts its entries: what is wrong fails in many ways
-        reason = str(error) or type(error).__name__
-        if isinstance(error, ValidationError):
-            reason = first_complaint(error)
         raise RunError(
-            f"The study '{journal}' cannot be read ({shown(' '.join(reason.split()), 200)}); "
-            "without the file the page shows no trials."
+            f"The study '{journal}' cannot be read ({reason_of(error)}); without the file the page "
+            "shows no trials."
         ) from None
     return studies
 
 
-def _entry(trial: "FrozenTrial") -> Entry:
-    from pdnas.tuning.study import STATES
-
-    state = STATES[trial.state]
-    return Entry(
-        number=trial.number,
-        state=state,
-        val=trial.value if state == "done" else None,
-        params=trial.params,
-        about=About.model_validate(trial.user_attrs),
-    )
-
-
-def _tried(trial: Entry, study: str, fields: Sequence[str], result: Result) -> Tried:
+def _tried(trial: "Entry", study: str, fields: Sequence[str], result: Result) -> Tried:
     values, chosen = trial.params, False
     if study == "recipe":
-        recipe = trial.about.recipe
+        recipe = trial.about.recipe or {}
         values = {name: recipe[name] for name in fields if name in recipe}
         chosen = bool(values) and all(result.recipe.get(key) == values[key] for key in values)
     else:

@@ -12,9 +12,12 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import MedianPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
+from pydantic import ConfigDict, TypeAdapter
 
+from pdnas.errors import RunError
 from pdnas.models import Design
 from pdnas.training import RECIPES, Recipe
+from pdnas.tuning.entries import INTERRUPTED, STATES, Entry, read_entries, reason_of
 from pdnas.tuning.followed import Followed
 from pdnas.tuning.ranges import suggest, within_ranges
 from pdnas.tuning.storage import LostError, Memory, Storage
@@ -43,9 +46,6 @@ FINALISTS = 4
 AGAIN = 2
 """Times as many trainings in the second trial, all with other seeds: the first was luck."""
 
-INTERRUPTED = "interrupted"
-"""Where a study keeps the numbers of the trials that were under way when it died."""
-
 DRIVER = "driver"
 """Where a trial keeps which driver asked for it, if there may be several."""
 
@@ -57,13 +57,8 @@ TRIALS = "trials"
 
 T = TypeVar("T")
 
-STATES = {
-    TrialState.COMPLETE: "done",
-    TrialState.PRUNED: "stopped early",
-    TrialState.FAIL: "failed",
-    TrialState.RUNNING: "running",
-    TrialState.WAITING: "waiting",
-}
+_COUNT = TypeAdapter(int, config=ConfigDict(strict=True))
+_CELL = TypeAdapter(dict[str, int], config=ConfigDict(strict=True))
 
 
 @dataclass(frozen=True)
@@ -106,9 +101,11 @@ class Study(ABC):
         self._ended: dict[int, Row] = {}
         self.is_under_way = False
         try:
-            self._at_once(self._forget_own)
-        except (ValueError, KeyError) as error:
-            raise self._storage.damage(str(error)) from None
+            self._at_once(self._begin)
+        except RunError:  # of the storage
+            raise
+        except Exception as error:  # Optuna trusts its entries: what is wrong fails in many ways
+            raise self._storage.damage(reason_of(error)) from None
 
     def _at_once(self, act: Callable[[], T]) -> T:
         """Do something that is written as a whole; again if the storage lost it."""
@@ -133,6 +130,17 @@ class Study(ABC):
                     study_name=self._name, storage=self._kept, pruner=pruner, direction="maximize"
                 )
         return self._opened
+
+    def _begin(self) -> None:
+        """Read what there is, and do again what this driver had under way."""
+        _COUNT.validate_python(self._study.user_attrs.get(TRIALS, 0))
+        for entry in read_entries(self._study):
+            self.check(entry)
+        self._forget_own()
+
+    @abstractmethod
+    def check(self, entry: Entry) -> None:
+        """Throw something where a trial is not what this study can go on with."""
 
     def _forget_own(self) -> None:
         """Whatever this driver has under way died with the process before, and is done again."""
@@ -331,6 +339,10 @@ class RecipeStudy(Study):
         if self._storage.driver and self._count > self._study.user_attrs.get(TRIALS, 0):
             self._at_once(lambda: self._study.set_user_attr(TRIALS, self._count))
 
+    def check(self, entry: Entry) -> None:
+        if entry.about.recipe is not None or entry.state == "done":
+            Recipe.model_validate(entry.about.recipe)
+
     @property
     def _count(self) -> int:
         """How many recipes are tried: as many as the driver wants that wants most."""
@@ -446,6 +458,9 @@ class GridStudy(Study):
     def ask(self) -> tuple[int, dict[str, int]] | None:
         """The next cell and the number of its trial; none where all were asked for."""
         return self._next(self._following)
+
+    def check(self, entry: Entry) -> None:
+        _CELL.validate_python(entry.params)
 
     def _following(self) -> tuple[int, dict[str, int]] | None:
         asked = {frozenset(self.values(trial).items()) for trial in self.trials}

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from pydantic import ValidationError
 
 from pdnas.errors import PdnasError
 from pdnas.job import MANY, TUNED_COPIES, Job, load_of_job
@@ -16,6 +17,7 @@ from pdnas.training import Recipe, train
 from pdnas.training.device import find_device
 from pdnas.training.memory import load_of, settle
 from pdnas.tuning.cells import cell_folder
+from pdnas.tuning.entries import reason_of
 from pdnas.tuning.executor import Done, Executor, Failed, Reported
 from pdnas.tuning.place import open_executor
 from pdnas.tuning.ranges import RANGES, check_fields
@@ -289,7 +291,10 @@ def _choose_shape(
     if not study.complete:
         reasons = "; ".join(sorted({row.reason for row in study.rows()}))
         raise PdnasError(f"No shape of the grid could be tried on {task.name}: {reasons}")
-    return Shape.model_validate(study.best.user_attrs["shape"]), study.seconds
+    try:
+        return Shape.model_validate(study.best.user_attrs.get("shape")), study.seconds
+    except ValidationError as error:
+        raise storage.damage(reason_of(error)) from None
 
 
 def _tune_recipe(
