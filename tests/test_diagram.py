@@ -1,13 +1,15 @@
 """Networks as SVG drawings."""
 
+from itertools import product
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.diagram import draw_svg
+from pdnas.diagram import draw_svg, room
 from pdnas.models.baselines import BASELINES
+from pdnas.ops import ACTIVATIONS, ATTENTIONS, COMBINES, HEADS, NORMS, PROPAGATIONS
 
 SVG = "{http://www.w3.org/2000/svg}"
 CHANNELS = SimpleNamespace(in_channels=1433, out_channels=7)
@@ -55,6 +57,47 @@ def test_nothing_is_outside_of_the_drawing(blocks: int) -> None:
         assert 0 < float(text.attrib["y"]) < bottom
     for rect in root.iter(f"{SVG}rect"):
         assert float(rect.attrib["y"]) + float(rect.attrib["height"]) < bottom
+
+
+LONG = [
+    *(BlockSpec(norm=norm, activation=name) for norm, name in product(NORMS, ACTIVATIONS)),
+    *(BlockSpec(attention=name, heads=heads) for name, heads in product(ATTENTIONS, HEADS)),
+    *(BlockSpec(propagation=times, bias=True) for times in PROPAGATIONS),
+    *(BlockSpec(combine=name) for name in COMBINES),
+]
+
+
+@pytest.mark.parametrize("block", LONG, ids=str)
+def test_no_op_runs_out_of_its_block(block: BlockSpec) -> None:
+    root = draw(Architecture(blocks=(block, BlockSpec()), gates=((0, 0),)))
+
+    rect = groups(root, "block")[0][0]
+    right = float(rect.attrib["x"]) + float(rect.attrib["width"])
+    for text in groups(root, "block")[0].iter(f"{SVG}text"):
+        assert float(text.attrib["x"]) + room(text.text or "") < right
+    assert right < float(root.attrib["width"])
+
+
+def test_the_room_of_a_text_is_at_least_what_a_browser_gives_it() -> None:
+    measured = {  # in DejaVu Sans, which is as broad as fonts of systems are
+        "bias, batch norm, leaky-relu": 181.7,
+        "mean of 9 powers": 117.1,
+        "WWWW": 51.5,
+        "mmmm": 50.7,
+    }
+
+    for text, width in measured.items():
+        assert width <= room(text) < 1.2 * width
+
+
+def test_a_name_that_is_longer_than_a_page_is_cut_in_the_drawing_alone() -> None:
+    attention, block = "a" * 200, BlockSpec(attention="gat")
+    object.__setattr__(block, "attention", attention)  # as the op of a user might be called
+    text = draw_svg(Architecture.model_construct(blocks=(block,)), CHANNELS, 16)
+
+    assert float(ElementTree.fromstring(text).attrib["width"]) < 700
+    assert f"{'a' * 59}…</text>" in text
+    assert attention in text
 
 
 def test_it_says_what_it_shows_and_leaves_colors_to_the_page() -> None:

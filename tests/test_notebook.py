@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from pdnas.notebook import html_table, in_notebook, noted
+from pdnas.notebook import headings, html_table, in_notebook, noted
 
 
 class Cells(HTMLParser):
@@ -28,6 +28,10 @@ def test_a_table_has_its_header_and_its_rows() -> None:
     page = Cells()
     page.feed(html_table([["a", "b"], ["1", "2"], ["3", "4"]]))
     assert page.cells == [("th", "a"), ("th", "b"), *(("td", text) for text in "1234")]
+
+
+def test_an_interval_says_what_it_is_over() -> None:
+    assert headings("splits")[3] == "95 % interval over splits"
 
 
 def test_markup_in_a_cell_is_only_text() -> None:

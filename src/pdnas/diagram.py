@@ -6,10 +6,16 @@ from pdnas.architecture import Architecture, Channels
 from pdnas.picture import BLUE, VERMILION
 
 WIDTH, ROW, HEAD, GAP = 268, 22, 30, 78
-"""Of a block, a line of it and its title, and the height between blocks, in pixels."""
+"""The least of a block, a line of it and its title, and the height between blocks, in pixels."""
 
 LEFT, LANE, TURN = 8, 24, 12
 """The margin, the room for each shortcut, and the radius of its turns."""
+
+PAD, COLUMN, LONGEST = 14, 104, 60
+"""Of a block's text: its margin, where the ops begin, and after how many letters one is cut."""
+
+SLIM, SMALL = frozenset(" !'()*,-./:;I[]fijlrt|"), frozenset("0123456789abcdeghknopqsuvxyz_")
+"""Letters that take little room, and those that take a usual one."""
 
 SLOTS = ("transform", "messages", "aggregation", "combine", "activation")
 
@@ -28,16 +34,18 @@ def draw_svg(architecture: Architecture, channels: Channels, hidden: int) -> str
         hidden: Channels between blocks.
     """
     widths = architecture.widths(channels, hidden)
-    center, height = LEFT + WIDTH / 2, HEAD + ROW * len(SLOTS)
+    words = [[_cut(word) for word in block.words()] for block in architecture.blocks]
+    width = max(WIDTH, *(COLUMN + room(word) + PAD for own in words for word in own))
+    center, height = LEFT + width / 2, HEAD + ROW * len(SLOTS)
     tops = [42 + number * (height + GAP) for number in range(architecture.num_blocks)]
     reads = [top - 14 for top in tops]  # where a block's input can be taken from
     sums = [top + height + 20 for top in tops]
     parts = [_text(center, 16, f"features {widths[0]:,}", anchor="middle")]
-    for number, block in enumerate(architecture.blocks):
+    for number, own in enumerate(words):
         name = "logits" if number == architecture.num_blocks - 1 else "hidden"
         top, is_sum = tops[number], any(j == number for _, j in architecture.gates)
         parts.append(_line(center, top - 20 if not number else top - 26, top))
-        parts.append(_block(number, block.words(), top, height))
+        parts.append(_block(number, own, top, width, height))
         parts.append(_line(center, top + height, top + height + 32))
         parts.append(_text(center, top + height + 46, f"{name} {widths[number + 1]:,}", "middle"))
         if is_sum:
@@ -45,9 +53,9 @@ def draw_svg(architecture: Architecture, channels: Channels, hidden: int) -> str
     # Short shortcuts run inside, long ones outside; each has a lane of its own.
     lanes = sorted(architecture.gates, key=lambda gate: (gate[1] - gate[0], gate))
     for lane, (i, j) in enumerate(lanes):
-        x = LEFT + WIDTH + LANE * (lane + 0.75)
+        x = LEFT + width + LANE * (lane + 0.75)
         parts.append(_arc(center, reads[i], sums[j], x, f"shortcut {i} to {j}"))
-    right = LEFT + WIDTH + LANE * len(lanes) + LEFT
+    right = LEFT + width + LANE * len(lanes) + LEFT
     bottom = tops[-1] + height + 56
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right} {bottom}" width="{right}" '
@@ -70,16 +78,26 @@ def describe(architecture: Architecture, widths: tuple[int, ...]) -> str:
     return f"From {widths[0]:,} features; {blocks}; shortcuts: {gates or 'none'}."
 
 
-def _block(number: int, words: list[str], top: float, height: float) -> str:
+def room(text: str) -> int:
+    """The pixels that a text takes at most in a font of 13: no browser is there to ask."""
+    return sum(6 if letter in SLIM else 8 if letter in SMALL else 13 for letter in text)
+
+
+def _cut(word: str) -> str:
+    """A name that is not longer than a page is wide; the words of the drawing have all of it."""
+    return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
+
+
+def _block(number: int, words: list[str], top: float, width: float, height: float) -> str:
     rows = []
     for line, (slot, word) in enumerate(zip(SLOTS, words, strict=True)):
         y = top + HEAD + ROW * line + 12
-        rows.append(_text(LEFT + 14, y, slot, faint=True))
-        rows.append(_text(LEFT + 104, y, word))
+        rows.append(_text(LEFT + PAD, y, slot, faint=True))
+        rows.append(_text(LEFT + COLUMN, y, word))
     return (
-        f'<g class="block"><rect x="{LEFT}" y="{top}" width="{WIDTH}" height="{height}" rx="10" '
+        f'<g class="block"><rect x="{LEFT}" y="{top}" width="{width}" height="{height}" rx="10" '
         f'style="fill:{ACCENT};fill-opacity:0.09;stroke:{ACCENT};stroke-width:1.5"/>'
-        + _text(LEFT + 14, top + 21, f"block {number}", bold=True)
+        + _text(LEFT + PAD, top + 21, f"block {number}", bold=True)
         + "".join(rows)
         + "</g>"
     )

@@ -9,8 +9,13 @@ LINE = "border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent
 CELL = f"text-align:left;padding:3px 12px 3px 0;{LINE}"
 
 
-FIGURES = ("runs", "validation", "test", "95 % interval", "parameters", "seconds")
-"""What a table says of a network."""
+def headings(over: str) -> list[str]:
+    """What a table says of a network.
+
+    Args:
+        over: What its interval is over: seeds, or splits.
+    """
+    return ["runs", "validation", "test", f"95 % interval over {over}", "parameters", "seconds"]
 
 
 class Spread(Protocol):
@@ -24,7 +29,7 @@ class Spread(Protocol):
 
 
 def figures(val: Spread, test: Spread, parameters: int, seconds: float) -> list[str]:
-    """A network's row under :data:`FIGURES`, in percent."""
+    """A network's row under :func:`headings`, in percent."""
     interval = test.interval
     return [
         str(len(test.values)),

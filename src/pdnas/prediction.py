@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 
 from pdnas.answers import Names, names_of, numbers_of
 from pdnas.errors import PdnasError, RunError
+from pdnas.ops.norm import BatchNorm
 from pdnas.output import check_file
 from pdnas.registry import Registry
 from pdnas.runs import SETTINGS, AnySettings, Result, RunDirectory, write_whole
@@ -355,6 +356,11 @@ def _notes(result: Result, source: Source, logits: Tensor, labels: Tensor | None
             f"network ({_listed(result.class_names)}), and are left out."
         )
     is_own = result.data is not None and result.data.sha256 == source.sha256
+    if not is_own and any(isinstance(part, BatchNorm) for part in result.model.modules()):
+        yield (
+            "The network has batch norms: what it says of a node depends on which other nodes are "
+            "there too; give graphs as whole as in training."
+        )
     if labels is None or is_own:  # a figure on what was trained on would flatter
         return
     is_known = (labels != UNLABELLED).reshape(len(labels), -1).all(dim=1)

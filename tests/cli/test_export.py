@@ -110,23 +110,63 @@ def test_a_program_says_how_its_data_were_prepared(pdnas: Pdnas, folder: Path) -
     short = ("--epochs", "2", "--hidden", "8", "--run-dir", "run", "--quiet")
     assert pdnas("train", "gcn", folder, *short, "--normalize", "on").returncode == 0
     assert pdnas("export", "run", "--format", "torch").stdout.splitlines()[1:] == [
+        "import json",
+        "import torch",
         "from torch_geometric.utils import to_undirected",
+        "files = {'classes.json': '', 'features.json': ''}",
+        "network = torch.export.load('run/network.pt2', extra_files=files).module()",
+        "# What each logit stands for: a node is of the class with the largest.",
+        "CLASSES = json.loads(files['classes.json'])",
+        "# The columns of x, in order: a, b, c, d, e.",
+        "FEATURES = json.loads(files['features.json'])",
+        "x, edge_index = x.float(), edge_index.long()",
         "# The features of each node sum to one, but for nodes whose sum is 0.",
         "sums = x.sum(dim=1, keepdim=True)",
         "x = x / torch.where(sums == 0, 1.0, sums)",
         "# Every edge leads both ways, and each is there once.",
         "edge_index = to_undirected(edge_index, num_nodes=x.size(0))",
-        "network = torch.export.load('run/network.pt2').module()",
         "logits = network(x, edge_index)",
     ]
 
 
+TABLES = """
+import csv
+import sys
+sys.modules["pdnas"] = None
+with open("{folder}/nodes.csv") as file:
+    nodes = list(csv.DictReader(file))
+with open("{folder}/edges.csv") as file:
+    edges = list(csv.DictReader(file))
+number = {{node["id"]: place for place, node in enumerate(nodes)}}
+import torch
+x = torch.tensor([[float(node[name]) for name in "abcde"] for node in nodes])
+ends = [[number[edge["source"]], number[edge["target"]]] for edge in edges]
+edge_index = torch.tensor(ends).t()
+"""
+
+
+def test_the_lines_for_a_program_name_the_classes_of_raw_tables(pdnas: Pdnas, folder: Path) -> None:
+    short = ("--epochs", "9", "--hidden", "8", "--run-dir", "run", "--quiet")
+    assert pdnas("train", "gcn", folder, *short).returncode == 0
+    told = pdnas("export", "run", "--format", "torch").stdout.splitlines()[1:]
+    assert pdnas("predict", "run", folder, "-o", "ours.npz", "--quiet").returncode == 0
+    told += ["assert FEATURES == list('abcde')"]
+    told += ["print(json.dumps([CLASSES[number] for number in logits.argmax(dim=1)]))"]
+    script = TABLES.format(folder=folder) + "\n".join(told)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load("ours.npz") as ours:
+        assert json.loads(done.stdout) == ours["class"].tolist()
+
+
 def test_a_program_goes_where_it_is_asked_to(pdnas: Pdnas, run: Path) -> None:
     done = pdnas("export", run, "--format", "torch", "-o", "mine.pt2")
-    assert done.stdout.splitlines()[:2] == [
-        "wrote mine.pt2",
-        "network = torch.export.load('mine.pt2').module()",
-    ]
+    told = done.stdout.splitlines()
+    assert told[0] == "wrote mine.pt2"
+    assert "network = torch.export.load('mine.pt2', extra_files=files).module()" in told
+    assert not any("features" in line for line in told)  # they have no names
     assert Path("mine.pt2").is_file()
 
 

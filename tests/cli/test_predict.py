@@ -16,6 +16,7 @@ import torch
 from pyarrow import csv, parquet
 from torch_geometric.data import Data
 
+from pdnas.architecture import Architecture, BlockSpec
 from pdnas.cli import predict as command
 from pdnas.runs import RunDirectory
 
@@ -151,6 +152,19 @@ def test_labels_of_one_class_of_none_or_of_another_are_no_obstacle(
         unknown = "20 node(s) of 'other' have labels that the network does not know: another; "
         assert (unknown in done.stderr.replace(str(other), "other")) == (label == "another")
         assert done.stderr.count("\n") == (label == "another")
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_a_batch_norm_is_said_of_other_graphs(pdnas: Pdnas, folder: Path, norm: str) -> None:
+    block = BlockSpec(norm=norm)
+    Path("mine.json").write_text(Architecture(blocks=(block, BlockSpec())).model_dump_json())
+    flags = ("--hidden", "8", "--epochs", "2", "--run-dir", "run", "--quiet")
+    assert pdnas("train", "mine.json", folder, *flags).returncode == 0
+    other = edit_nodes(folder, lambda rows: rows[0].update(a="9"))
+    said = "pdnas: The network has batch norms: what it says of a node depends on which other nodes"
+    assert (said in pdnas("predict", "run", other).stderr) == (norm == "batch")
+    assert pdnas("predict", "run", "-o", "kept.csv").stderr == ""
+    assert said not in pdnas("predict", "run", folder, "-o", "own.csv").stderr
 
 
 def refused(pdnas: Pdnas, *arguments: str | Path) -> str:

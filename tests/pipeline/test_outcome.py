@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import torch
 from tests.pipeline.conftest import (
     LEAST,
     Clock,
@@ -16,12 +17,13 @@ from tests.pipeline.conftest import (
     short,
     validation,
 )
+from torch_geometric.data import Data
 
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import search
-from pdnas.pipeline.outcome import rank_correlation
-from pdnas.runs import RESULT, Result, RunDirectory, Trial, load_run
+from pdnas.pipeline.outcome import _coarse, rank_correlation
+from pdnas.runs import RESULT, Result, RunDirectory, Scores, Trial, load_run
 from pdnas.search import Candidate
 from pdnas.search.pdnas import PRESETS, PdnasSearch
 from pdnas.tasks import GraphTask
@@ -201,6 +203,52 @@ def test_a_control_that_is_better_is_warned_of(
     assert result.search is not None
     said = [text for text in result.search.warnings if "The control 'gcn' has a better" in text]
     assert len(said) == better
+
+
+def test_a_control_that_trainings_cannot_tell_from_the_network_is_level(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gcn = BASELINES["gcn"].architecture
+    ahead = {
+        0: 0.75,
+        1: 0.5,
+    }  # of the control by 25 points with one seed, behind by 5 with the other
+    pretend(monkeypatch, lambda one, seed: ahead.get(seed, 0.5) if one == gcn else 0.55)
+    result = search(tiny_task, short())
+    assert result.search is not None
+    assert any(
+        text == "The control 'gcn' is level with the network found (62.50 ± 17.68 against "
+        "55.00 ± 0.00 %, which 2 trainings cannot tell apart): take the smaller of the two, or "
+        "give more --seeds."
+        for text in result.search.warnings
+    )
+    assert not any("a better validation" in text for text in result.search.warnings)
+
+
+@pytest.mark.parametrize(
+    ("val", "nodes", "expected"),
+    [
+        (214 / 300, 50, "12.5"),
+        (0.5, 384, "5.0"),
+        (0.5, 385, None),
+        (0.8, 500, None),
+        (1.0, 5, None),
+    ],
+)
+def test_a_small_validation_part_is_warned_of(val: float, nodes: int, expected: str | None) -> None:
+    number = torch.arange(nodes + 2)
+    data = Data(x=torch.ones(nodes + 2, 1), edge_index=torch.zeros(2, 0).long(), y=number % 2)
+    data.train_mask, data.val_mask, data.test_mask = number == 0, number > 1, number == 1
+    said = list(_coarse(GraphTask.from_data(data), Scores.of([val])))
+    assert len(said) == (expected is not None)
+    if expected:
+        share = f"an accuracy of {100 * val:.2f} % is known to ± {expected} points: "
+        assert said[0].startswith(f"Validation is on {nodes} nodes, on which {share}")
+        assert said[0].endswith("pdnas train RUN TASK --split random --split-seeds 0..9.")
+
+
+def test_other_metrics_than_accuracy_are_no_shares_of_nodes(rings: GraphTask) -> None:
+    assert list(_coarse(rings, Scores.of([0.5]))) == []
 
 
 def test_what_a_search_says_of_itself_is_passed_on(

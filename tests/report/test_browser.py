@@ -4,15 +4,20 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pdnas.architecture import Architecture, BlockSpec
+from pdnas.diagram import draw_svg
+from pdnas.ops import ACTIVATIONS, NORMS
 from pdnas.page import write_page
 
 pytestmark = pytest.mark.browser
 
 HOSTILE = "<script>alert(1)</script>"
+CHANNELS = SimpleNamespace(in_channels=1433, out_channels=7)
 CHROMIUM = os.environ.get("PDNAS_CHROMIUM") or shutil.which("chromium")
 NEEDED = "PDNAS_NEEDS_BROWSER"
 """Where this is set, as it is in CI, a browser that is missing fails the tests."""
@@ -302,11 +307,96 @@ def test_a_printed_page_has_its_plots(visit: Any, tmp_path: Path) -> None:
     assert page.evaluate(UNDRAWN) == 0
 
 
-def test_flags_are_whole(visit: Any) -> None:
-    page = visit("search").page
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
-    for flag in page.locator(".flag").all():
-        assert flag.evaluate("(element) => element.getClientRects().length") == 1
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])
+def test_flags_and_figures_with_units_are_whole(visit: Any, options: dict[str, Any]) -> None:
+    page = visit("search", **options).page
+
+    lines = "(all) => all.map((element) => element.getClientRects().length)"
+    assert set(page.locator(".whole:visible").evaluate_all(lines)) == {1}
+
+
+OUTSIDE = """(svg) => [...svg.querySelectorAll('.block')].flatMap((block) => {
+    const box = block.querySelector('rect').getBoundingClientRect();
+    return [...block.querySelectorAll('text')].map((text) =>
+        text.getBoundingClientRect().right - box.right);
+}).filter((over) => over > -4)"""
+
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])
+def test_no_op_runs_out_of_its_block(visit: Any, options: dict[str, Any]) -> None:
+    page = visit("search", **options).page
+    for activation in ACTIVATIONS:
+        for norm in NORMS:
+            block = BlockSpec(bias=True, norm=norm, activation=activation, propagation=8)
+            shown = draw_svg(Architecture(blocks=(block, BlockSpec())), CHANNELS, 16)
+            drawing = page.locator(".drawing").first
+            drawing.evaluate("(element, svg) => { element.innerHTML = svg; }", shown)
+
+            assert drawing.locator("svg").evaluate(OUTSIDE) == []
+
+
+TOOLS = """(plot) => {
+    const bar = plot.querySelector('.modebar');
+    if (!bar || getComputedStyle(bar).visibility === 'hidden') return null;
+    const box = bar.getBoundingClientRect();
+    return [box.width, plot.querySelector('.main-svg').getBoundingClientRect().top - box.bottom];
+}"""
+
+
+def test_tools_of_plots_come_with_the_mouse_and_hide_nothing(visit: Any) -> None:
+    visited = visit("search", viewport={"width": 1400, "height": 900}, color_scheme="light")
+    visited.draw_all()
+    visited.page.mouse.move(1, 1)
+    plots = visited.page.locator(".plot").all()
+
+    assert {plot.evaluate(TOOLS) is None for plot in plots} == {True}
+    for plot in plots[:3]:
+        plot.hover()
+        width, below = plot.evaluate(TOOLS)
+        assert width > 50
+        assert below >= 0
+        icon = plot.locator(".modebar-btn path").first
+        assert icon.evaluate("(path) => getComputedStyle(path).fill") == "rgb(87, 96, 106)"
+
+
+def test_who_cannot_hover_has_no_tools(visit: Any) -> None:
+    visited = visit("search", **(PHONE | {"viewport": {"width": 1024, "height": 800}}))
+    visited.draw_all()
+
+    assert visited.page.locator(".modebar:visible").count() == 0
+
+
+def test_a_phone_shows_all_figures_of_the_network_and_its_controls(visit: Any) -> None:
+    page = visit("search", **PHONE).page
+
+    for region in page.locator(".beside .scroll").all():
+        assert region.evaluate("(element) => element.scrollWidth - element.clientWidth") == 0
+    row = page.locator(".beside tbody tr").first
+    named = "(all) => all.map((cell) => getComputedStyle(cell, '::before').content)"
+    assert row.locator("td").evaluate_all(named)[-2:] == ['"parameters"', '"seconds"']
+    assert row.bounding_box()["width"] <= 390
+
+
+def test_an_odd_card_has_the_whole_row_on_a_phone(visit: Any) -> None:
+    page = visit("search", **PHONE).page
+
+    cards = page.locator(".tiles div")
+    assert cards.count() == 5
+    assert cards.last.bounding_box()["width"] > 2 * cards.first.bounding_box()["width"]
+
+
+def test_warnings_are_told_under_the_verdict(visit: Any) -> None:
+    page = visit("search").page
+    told = page.locator("#search .warnings li").count()
+
+    link = page.locator(".verdict .warned a")
+
+    assert link.inner_text() == f"{told} warning{'s' if told > 1 else ''}"
+    link.click()
+    assert page.evaluate("location.hash") == "#search"
 
 
 def test_long_cells_have_room_and_captions_stay_in_sight_on_a_phone(visit: Any) -> None:

@@ -85,6 +85,26 @@ def test_the_best_that_the_caption_names_is_shown(count: int) -> None:
     assert (points[283], points[285]) == (100.0, -100.0)
 
 
+@pytest.mark.parametrize(
+    ("largest", "least", "expected"),
+    [(80_000.0, 1.0, "log"), (80.0, 0.0, "log"), (20.0, 1.0, None)],
+)
+def test_spikes_have_a_logarithmic_axis_and_the_caption_says_so(
+    largest: float, least: float, expected: str | None
+) -> None:
+    lines = [{"epoch": n, "train_loss": 2.1, "val_loss": 2.1, "val": 0.5} for n in range(20)]
+    lines[7]["train_loss"], lines[9]["val_loss"] = largest, least
+    record = read_losses(lines)
+    assert record is not None
+
+    losses, _ = draw_losses(record, "p", "accuracy")
+
+    assert losses.plot["layout"]["yaxis"].get("type") == expected
+    said = f"logarithmic, since the largest is {largest / 2.1:,.0f} times their median."
+    assert (said in losses.caption) == (expected is not None)
+    assert ("Losses of 0 have no place on it." in losses.caption) == (least == 0.0)
+
+
 def test_a_single_epoch_is_seen() -> None:
     record = read_losses(epochs(1))
     assert record is not None

@@ -12,7 +12,7 @@ import pytest
 from pdnas.errors import RunError
 from pdnas.job import Cell, Plan, Progress
 from pdnas.report import write_report
-from pdnas.report.page import render, whole_flags
+from pdnas.report.page import kept_whole, render
 from pdnas.report.reading import Run, read_run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -270,9 +270,24 @@ def test_a_run_that_goes_on_is_drawn_with_one_that_is_done(
 
 
 def test_flags_in_sentences_are_not_broken_and_text_stays_text() -> None:
-    told = whole_flags("try --max-parameters <b> & more")
+    told = kept_whole("try --max-parameters <b> & more")
 
-    assert told == 'try <span class="flag">--max-parameters</span> &lt;b&gt; &amp; more'
+    assert told == 'try <span class="whole">--max-parameters</span> &lt;b&gt; &amp; more'
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("after 21 s of search", ["21 s"]),
+        ("41.33 against 72.53 ± 0.50 %; 3 trainings", ["72.53 ± 0.50 %"]),
+        ("(95 % interval over seeds 43.39 to 60.61)", ["95 %", "43.39 to 60.61"]),
+        ("concat-mlp, leaky-relu", ["concat-mlp", "leaky-relu"]),
+        ("validation accuracy, %", ["accuracy, %"]),
+        ("2 steps", []),
+    ],
+)
+def test_figures_with_units_and_ops_are_not_broken(text: str, whole: list[str]) -> None:
+    assert re.findall('<span class="whole">(.*?)</span>', kept_whole(text)) == whole
 
 
 def test_a_tuning_shows_its_trials(tuned: Path) -> None:

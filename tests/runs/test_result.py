@@ -45,7 +45,7 @@ def test_the_summary_names_what_a_reader_needs(result: Result) -> None:
     text = result.summary()
     assert "tiny, split own: test accuracy 37.50" in text
     assert "2 runs, validation 62.50" in text
-    assert "95 % interval" in text
+    assert "95 % interval over seeds" in text
     assert str(result.architecture) in text
     assert f"{result.parameters:,} parameters, 1.5 s on cpu" in text
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pdnas.cli.drawing import draw
-from pdnas.notebook import FIGURES, figures, noted
+from pdnas.notebook import figures, headings, noted
 
 if TYPE_CHECKING:  # what is only shown need not be imported, which takes seconds
     from pdnas.architecture import Channels
@@ -37,7 +37,7 @@ def show(name: str, result: "Result", run: Path, page: Path | None = None) -> No
     task = result.task + noted(result.note)
     print_table(result.architecture.table(), title=f"{name} on {task}, hidden size {result.hidden}")
     row = figures(result.val, result.test, result.parameters, result.train_seconds)
-    rows = [["split", *FIGURES], [result.split.name, *row]]
+    rows = [["split", *headings(result.over)], [result.split.name, *row]]
     print_table(rows, title=_figures(result))
     print(f"run: {run}")
     if page is not None:
@@ -69,7 +69,7 @@ def show_search(result: "Result", task: "Channels", run: Path, page: Path | None
     print(f"The network found for {name}, split {result.split.name}:\n")
     print("\n".join(draw(found, task, result.hidden)) + "\n")
     row = figures(result.val, result.test, result.parameters, result.train_seconds)
-    rows = [["network", *FIGURES], ["found", *row]]
+    rows = [["network", *headings(result.over)], ["found", *row]]
     rows += [
         [control.name, *figures(control.val, control.test, control.parameters, control.seconds)]
         for control in report.controls

@@ -1,6 +1,7 @@
 """``pdnas export``: the network of a run as files that need no pdnas."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +10,13 @@ import tyro
 
 from pdnas.cli.flags import by_default
 from pdnas.export import export
-from pdnas.export.source import imported, preparation
-from pdnas.export.write import Format
+from pdnas.export.source import MEANINGS, imported, preparation
+from pdnas.export.text import prose
+from pdnas.export.write import Format, feature_names
 from pdnas.runs import RESULT, Result, RunDirectory
+
+SHOWN = 8
+"""How many columns a line names."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,30 @@ class Command:
                 f"from {main.stem} import classes, load_network, prepare",
                 "names = classes(load_network()(*prepare(x, edge_index)))",
             ]
-        lines = preparation(RunDirectory.open(self.run_dir).read_record(RESULT, Result).data)
+        result = RunDirectory.open(self.run_dir).read_record(RESULT, Result)
+        names = feature_names(result)
+        lines = ["x, edge_index = x.float(), edge_index.long()", *preparation(result.data)]
+        files = {"classes.json": ""} | ({"features.json": ""} if names else {})
         return [
+            "import json",
+            "import torch",
             *imported("\n".join(lines)),
+            f"files = {files}",
+            f"network = torch.export.load({str(main)!r}, extra_files=files).module()",
+            f"# {MEANINGS[result.kind]}",
+            "CLASSES = json.loads(files['classes.json'])",
+            *_columns(names),
             *lines,
-            f"network = torch.export.load({str(main)!r}).module()",
             "logits = network(x, edge_index)",
         ]
+
+
+def _columns(names: Sequence[str]) -> list[str]:
+    """The lines that say what the columns of ``x`` are, where that is known."""
+    if not names:
+        return []
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return [
+        f"# The columns of x, in order: {prose(', '.join(names[:SHOWN]))}{more}.",
+        "FEATURES = json.loads(files['features.json'])",
+    ]

@@ -148,9 +148,15 @@ def _write_program(result: Result, network: nn.Module, path: Path) -> Path:
         )
         for node in program.graph.nodes:
             node.meta.pop("stack_trace", None)  # it would tell of folders on this machine
-        classes = json.dumps(result.class_names)
-        torch.export.save(program, path, extra_files={"classes.json": classes})
+        names = {"classes.json": result.class_names, "features.json": feature_names(result)}
+        files = {file: json.dumps(told) for file, told in names.items() if told}
+        torch.export.save(program, path, extra_files=files)
     return path
+
+
+def feature_names(result: Result) -> tuple[str, ...]:
+    """The names of the columns of ``x``, if they have any."""
+    return () if result.data is None else result.data.feature_names
 
 
 def _load_network(path: Path) -> nn.Module:

@@ -1,5 +1,6 @@
 """What came of a job: the best network so far, and what must be said of it."""
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
@@ -24,6 +25,9 @@ Stopped = Literal["budget", "interrupt"] | None
 
 DISAGREEMENT = 0.0
 """Rank correlation below which the shared weights are said to mislead."""
+
+COARSE = 0.05
+"""How far from a validation the true share may lie, in 95 of 100 cases, before that is said."""
 
 WORTH = 0.25
 """The part of its epochs without which a search learns little."""
@@ -193,12 +197,8 @@ class Outcome:
             )
         for control in map(self._control, self._progress.controls):
             if control.val.mean > val.mean:
-                yield (
-                    f"The control '{control.name}' has a better validation than the network found "
-                    f"({control.val} against {val} %{_unsure(control, val, seeds)}): this space, "
-                    "shape or recipe may not suit the task; use the control, or search with "
-                    "another --recipe, --space, --blocks or --hidden."
-                )
+                yield _ahead(control, val, seeds)
+        yield from _coarse(self._task, val)
 
     def _is_cut_short(self, cell: Cell) -> bool:
         """Whether a budget left a search with a schedule too little of it."""
@@ -222,14 +222,41 @@ class Outcome:
             yield f"The budget left out a part: {', '.join(missing)}; raise --budget-seconds."
 
 
-def _unsure(control: Control, val: Scores, seeds: Sequence[int]) -> str:
-    """What must be said of a control that is ahead where trainings cannot tell."""
+def _ahead(control: Control, val: Scores, seeds: Sequence[int]) -> str:
+    """What must be said of a control with a better validation: it is better, or nobody can tell."""
     places = [(its, own) for own, its in control.paired(seeds)]
+    figures, unsure = f"{control.val} against {val} %", ""
     if not places:
-        return ", though no seed is in the trainings of both"
-    if not Difference.between(control.val, val, places).is_noise:
-        return ""
-    return f", which {len(places)} training{'s' if len(places) > 1 else ''} cannot tell apart"
+        unsure = ", though no seed is in the trainings of both"
+    elif Difference.between(control.val, val, places).is_noise:
+        count = f"{len(places)} training{'s' if len(places) > 1 else ''}"
+        return (
+            f"The control '{control.name}' is level with the network found ({figures}, which "
+            f"{count} cannot tell apart): take the smaller of the two, or give more --seeds."
+        )
+    return (
+        f"The control '{control.name}' has a better validation than the network found "
+        f"({figures}{unsure}): this space, shape or recipe may not suit the task; use the "
+        "control, or search with another --recipe, --space, --blocks or --hidden."
+    )
+
+
+def _coarse(task: GraphTask, val: Scores) -> Iterator[str]:
+    r"""Whether the validation part is too small to tell candidates apart.
+
+    Of :math:`n` nodes a share :math:`p` is known to :math:`1.96 \sqrt{p (1 - p) / n}`.
+    """
+    if task.metric != "accuracy":
+        return
+    nodes = len(task.labels("val"))
+    half = 1.96 * math.sqrt(val.mean * (1 - val.mean) / nodes)
+    if half > COARSE:
+        yield (
+            f"Validation is on {nodes} nodes, on which an accuracy of {100 * val.mean:.2f} % is "
+            f"known to ± {100 * half:.1f} points: differences between candidates smaller than "
+            "that may be chance; label more nodes, or train what was found on ten splits with "
+            "pdnas train RUN TASK --split random --split-seeds 0..9."
+        )
 
 
 def rank_correlation(trials: Sequence[Trial]) -> float | None:

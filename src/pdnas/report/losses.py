@@ -1,11 +1,15 @@
 """Losses, validation and temperature over the epochs of a search."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pdnas.report.parts import MANY, Figure, Plot, Table, line, over_epochs, thinned, thinning
 from pdnas.report.reading import Line
+
+SPIKE = 20.0
+"""How many times their median the largest loss is where a plain axis would hide the others."""
 
 HEADER = ("line", "first", "best", "at epoch", "last")
 """Of the tables under the plots."""
@@ -69,7 +73,16 @@ def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figur
             ("validation loss", record.val_loss),
         )
     ]
-    more, words = {}, ""
+    more: Plot = {}
+    words = ""
+    if (times := _spike((*record.train, *record.val_loss))) > SPIKE:
+        more["y_axis"] = {"type": "log"}
+        words = (
+            f" The axis of the losses is logarithmic, since the largest is {times:,.0f} times "
+            "their median."
+        )
+        if min(*record.train, *record.val_loss) <= 0:
+            words += " Losses of 0 have no place on it."
     if len(record.temperature) == count:
         losses.append(drawn("temperature", record.temperature, 2, yaxis="y2"))
         rows.append(_row("temperature", record.epochs, record.temperature, None))
@@ -81,7 +94,7 @@ def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figur
             "tickmode": "auto",
             "showgrid": False,
         }
-        words = " The temperature of the noise has its axis on the right."
+        words += " The temperature of the noise has its axis on the right."
     best = max(range(count), key=lambda i: record.val[i])
     return (
         Figure(
@@ -112,6 +125,12 @@ def draw_losses(record: Losses, prefix: str, metric: str) -> tuple[Figure, Figur
             ),
         ),
     )
+
+
+def _spike(losses: Sequence[float]) -> float:
+    """How many times their median the largest loss is, of those that a logarithm can show."""
+    shown = [loss for loss in losses if loss > 0]
+    return max(shown) / statistics.median(shown) if shown else 0.0
 
 
 def _row(

@@ -5,6 +5,7 @@
   const button = document.getElementById("theme");
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const touch = window.matchMedia("(hover: none)");
   // On dark paper black is not seen and deep blue hardly.
   // On white paper yellow is hardly seen.
   const onLight = { "#f0e442": "#a89a00" };
@@ -42,6 +43,7 @@
         orientation: "h", yref: "container", y: 0, yanchor: "bottom", x: 0, maxheight: 0.8, itemwidth: 44,
         font: { size: 11 },
       },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: color("--faint"), activecolor: color("--ink") },
       hovermode: "closest",
       hoverlabel: { namelength: -1 },
       dragmode: isNarrow(element) ? false : "zoom",
@@ -68,7 +70,7 @@
     const config = {
       responsive: true, displaylogo: false, showSendToCloud: false, showLink: false, plotlyServerURL: "",
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-      displayModeBar: isNarrow(element) ? false : "hover",
+      displayModeBar: touch.matches || isNarrow(element) ? false : "hover",
     };
     Plotly.react(element, plot.data.map(recolored), dressed(plot, element), config)
       .then(() => { element.dataset.drawn = "yes"; });

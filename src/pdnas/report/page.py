@@ -40,8 +40,13 @@ REPORT = "report.html"
 REFRESH = 5
 """After how many seconds a page that is written again and again is loaded again."""
 
-FLAG = re.compile(r"--[a-z][a-z-]*")
-"""A flag in a sentence, which must not be broken after its dashes."""
+WHOLE = re.compile(
+    r"--[a-z][a-z-]*"
+    r"|\b[a-z]{1,12}(?:-[a-z]{1,12}){1,2}\b"
+    r"|\b\w+, %"
+    r"|\d[\d,.]* (?:%|s\b|(?:±|to) \d[\d,.]*(?: %)?)"
+)
+"""What must not be broken in a sentence: flags, ops with a hyphen, figures and their units."""
 
 Commands = Mapping[Path, Sequence[tuple[str, str]]]
 """For each run what commands do, and the commands."""
@@ -93,9 +98,9 @@ def render(runs: Sequence[Run], commands: Commands, *, watched: bool = False) ->
     )
 
 
-def whole_flags(text: str) -> Markup:
-    """A sentence whose flags stay in one line."""
-    marked = FLAG.sub(lambda found: f'<span class="flag">{found[0]}</span>', str(escape(text)))
+def kept_whole(text: str) -> Markup:
+    """A sentence whose flags, and whose figures with their units, stay in one line each."""
+    marked = WHOLE.sub(lambda found: f'<span class="whole">{found[0]}</span>', str(escape(text)))
     return Markup(marked)  # noqa: S704 - escaped before
 
 
@@ -400,5 +405,5 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["flags"] = whole_flags
+    environment.filters["whole"] = kept_whole
     return environment.get_template("page.html.j2")

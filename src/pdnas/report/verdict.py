@@ -224,12 +224,12 @@ def _beside(result: Result) -> Table | None:
     rows = [own, *(_row_of(control) for control in controls)]
     return Table(
         f"The network found beside the controls, {result.metric} in %, mean ± standard deviation, "
-        f"intervals {over(result)}, seconds of these trainings",
+        "intervals of test, seconds of these trainings",
         (
             "network",
             "validation",
             "test",
-            "95 % interval of test",
+            f"95 % interval {over(result)}",
             "trainings",
             "parameters",
             "seconds",
@@ -255,7 +255,7 @@ def _row_of(control: Control) -> tuple[str, Scores, Scores, int, float]:
 
 def over(result: Result) -> str:
     """What an interval is over: with several splits their means, else the seeds of one."""
-    return "over splits" if len(result.split.members) > 1 else "over seeds"
+    return f"over {result.over}"
 
 
 def _interval(scores: Scores) -> str:

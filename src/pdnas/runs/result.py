@@ -1,6 +1,5 @@
 """What came out of a run: the network, how well it does, and how the search for it went."""
 
-import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Literal, Self
@@ -15,7 +14,7 @@ from pdnas.architecture import Architecture, check_hidden
 from pdnas.diagram import draw_svg
 from pdnas.errors import RunError, shown
 from pdnas.models import AnyDesign, Network, make_network
-from pdnas.notebook import FIGURES, figures, html_table, noted
+from pdnas.notebook import figures, headings, html_table, noted
 from pdnas.runs.record import Figure, Record
 from pdnas.runs.scores import Scores
 from pdnas.tasks.labels import Kind, Metric
@@ -285,6 +284,11 @@ class Result(Record):
         result._model = network.eval()
         return result
 
+    @property
+    def over(self) -> str:
+        """What intervals are over: with several splits their means, else the seeds of one."""
+        return "splits" if len(self.split.members) > 1 else "seeds"
+
     def __str__(self) -> str:
         return self.summary()
 
@@ -300,7 +304,7 @@ class Result(Record):
         name, found = "found" if self.search else "trained", self.architecture
         controls = self.search.controls if self.search else ()
         rows = [
-            ["network", *FIGURES],
+            ["network", *headings(self.over)],
             [name, *figures(self.val, self.test, self.parameters, self.train_seconds)],
             *([c.name, *figures(c.val, c.test, c.parameters, c.seconds)] for c in controls),
         ]
@@ -318,8 +322,10 @@ class Result(Record):
         """The result in a few lines."""
         count = len(self.test.values)
         task = f"{self.task} ({self.note})" if self.note else self.task
-        low, high = self.test.interval or (math.nan, math.nan)
-        sure = f", 95 % interval {100 * low:.2f} to {100 * high:.2f}" if self.test.interval else ""
+        sure = ""
+        if self.test.interval is not None:
+            low, high = (f"{100 * end:.2f}" for end in self.test.interval)
+            sure = f", 95 % interval over {self.over} {low} to {high}"
         return (
             f"{task}, split {self.split.name}: test {self.metric} {self.test} %{sure} "
             f"({count} run{'s' if count > 1 else ''}, validation {self.val} %)\n"
