@@ -57,7 +57,7 @@ torch.save((logits.detach(), classes(logits)), "theirs.pt")
 
 @pytest.mark.parametrize("labels", ["class", "yes-or-no", "several"])
 @pytest.mark.parametrize(
-    "flags", [[], ["--undirected", "off"], ["--normalize", "on"], ["--normalize=off"]]
+    "flags", [[], ["--undirected", "off"], ["--normalize", "on"], ["--standardize=off"]]
 )
 def test_raw_tables_come_to_the_predictions_of_the_run(
     pdnas: Pdnas, folder: Path, flags: list[str], labels: str
@@ -119,6 +119,19 @@ def test_a_program_says_how_its_data_were_prepared(pdnas: Pdnas, folder: Path) -
         "network = torch.export.load('run/network.pt2').module()",
         "logits = network(x, edge_index)",
     ]
+
+
+def test_a_program_says_by_what_its_data_were_scaled(pdnas: Pdnas, folder: Path) -> None:
+    short = ("--epochs", "2", "--hidden", "8", "--run-dir", "run", "--quiet")
+    assert pdnas("train", "gcn", folder, *short).returncode == 0
+    said = pdnas("export", "run", "--format", "torch").stdout
+    lines = said[said.index("# The mean") : said.index("# Every edge")]
+    raw = torch.tensor([[0.0] * 5])
+    space = {"torch": torch, "x": raw}
+    exec(lines, space)
+    data = json.loads(Path("run/result.json").read_bytes())["data"]
+    expected = -torch.tensor(data["means"]).double() / torch.tensor(data["deviations"]).double()
+    assert torch.equal(space["x"], expected.float().unsqueeze(0))
 
 
 def test_a_program_goes_where_it_is_asked_to(pdnas: Pdnas, run: Path) -> None:

@@ -9,7 +9,7 @@ import tyro
 
 from pdnas.cli.flags import by_default
 from pdnas.export import export
-from pdnas.export.source import imported, preparation
+from pdnas.export.source import imported, preparation, scales
 from pdnas.export.write import Format
 from pdnas.runs import RESULT, Result, RunDirectory
 
@@ -54,7 +54,8 @@ class Command:
                 f"from {main.stem} import classes, load_network, prepare",
                 "names = classes(load_network()(*prepare(x, edge_index)))",
             ]
-        lines = preparation(RunDirectory.open(self.run_dir).read_record(RESULT, Result).data)
+        data = RunDirectory.open(self.run_dir).read_record(RESULT, Result).data
+        lines = [*scales(data), *preparation(data)]
         return [
             *imported("\n".join(lines)),
             *lines,

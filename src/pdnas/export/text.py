@@ -26,6 +26,14 @@ def constant(name: str, values: Sequence[str]) -> list[str]:
     return [f"{name} = (", *(entry for value in values for entry in _entry(value)), ")"]
 
 
+def numbers(name: str, values: Sequence[float]) -> list[str]:
+    """The lines of a tuple of numbers under a name."""
+    line = f"{name} = ({', '.join(map(repr, values))}{',' * (len(values) == 1)})"
+    if len(line) <= LINE:
+        return [line]
+    return [f"{name} = (", *(f"    {value!r}," for value in values), ")"]
+
+
 def _entry(value: str) -> list[str]:
     """A text as an entry of a tuple, over several lines where it is long."""
     line = f"    {literal(value)},"

@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 from pdnas.errors import TaskError
 from pdnas.registry import unknown
 from pdnas.tasks.source import FORMATS, NAMED, SCHEMES, ReadOptions, Source
+from pdnas.tasks.standard import standardized, standardized_for
 from pdnas.tasks.task import GraphTask
 
 DATA_ROOT = "PDNAS_DATA"
@@ -30,6 +31,7 @@ def load_task(
     data_root: str | Path | None = None,
     normalize: bool | None = None,
     undirected: bool | None = None,
+    standardize: bool | None = None,
 ) -> GraphTask:
     """Load a task by name, such as ``citeseer`` or ``pyg:Amazon/Photo``, or from the user's files.
 
@@ -46,8 +48,10 @@ def load_task(
         data_root: Where to look for data sets before downloading; by default ``PDNAS_DATA``.
         normalize: Scale each node's features to sum to one; by default for citation graphs only.
         undirected: Add the reverse of every edge; by default for tables only.
+        standardize: Scale every feature to mean 0 and standard deviation 1; by default for tables
+            of dense features only.
     """
-    options = ReadOptions(find_data_root(data_root), normalize, undirected)
+    options = ReadOptions(find_data_root(data_root), normalize, undirected, standardize)
     source = read_source(str(name), options)
     return GraphTask.from_source(source, split=split, split_seed=split_seed, metric=metric)
 
@@ -73,7 +77,15 @@ def find_task(given: AnyTask) -> GraphTask:
 
 
 def read_source(name: str, options: ReadOptions) -> Source:
-    """The graphs and labels behind a name or a path."""
+    """The graphs and labels behind a name or a path, standardized where that is due."""
+    source = _read(name, options)
+    if options.known is not None:
+        return standardized_for(source, options.known)
+    return standardized(source, options.standardize)
+
+
+def _read(name: str, options: ReadOptions) -> Source:
+    """The graphs and labels as they are."""
     if name in NAMED:
         return NAMED[name].read(options)
     scheme, colon, rest = name.partition(":")
