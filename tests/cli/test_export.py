@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_a_program_says_by_what_its_data_were_scaled(pdnas: Pdnas, folder: Path)
     said = pdnas("export", "run", "--format", "torch").stdout
     lines = said[said.index("# The mean") : said.index("# Every edge")]
     raw = torch.tensor([[0.0] * 5])
-    space = {"torch": torch, "x": raw}
+    space: dict[str, Any] = {"torch": torch, "x": raw}
     exec(lines, space)
     data = json.loads(Path("run/result.json").read_bytes())["data"]
     expected = -torch.tensor(data["means"]).double() / torch.tensor(data["deviations"]).double()
