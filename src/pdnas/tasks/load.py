@@ -1,12 +1,13 @@
 """From what the user writes to a task."""
 
+import difflib
 import os
 from pathlib import Path
 from typing import TypeAlias
 
 from torch_geometric.data import Data
 
-from pdnas.errors import TaskError
+from pdnas.errors import TaskError, shown
 from pdnas.registry import unknown
 from pdnas.tasks.source import FORMATS, NAMED, SCHEMES, ReadOptions, Source
 from pdnas.tasks.standard import standardized, standardized_for
@@ -17,6 +18,9 @@ DATA_ROOT = "PDNAS_DATA"
 
 AnyTask: TypeAlias = GraphTask | Data | str | Path
 """Whatever :func:`find_task` makes a task of."""
+
+NO_PATH = "a path (there is no file or folder of this name)"
+"""What else a task may be, where the name that was given is none."""
 
 TABLES = (".csv", ".parquet")
 """Files that are a part of a task and not one."""
@@ -108,6 +112,26 @@ def _read(name: str, options: ReadOptions) -> Source:
         raise TaskError(
             f"'{name}' cannot be read ({reason}); check the path and its rights."
         ) from error
+    near = _near(path)
+    if near is not None:
+        raise TaskError(f"There is no task, file or folder '{name}'; did you mean {near}?")
     if form in FORMATS or path.parent != Path():
         raise TaskError(f"There is no file or folder '{name}'; check the path.")
-    raise unknown("task", name, [*NAMED, *(f"{scheme}:..." for scheme in SCHEMES), "a path"])
+    known = [*NAMED, *(f"{scheme}:..." for scheme in SCHEMES), NO_PATH]
+    raise unknown("task", name, known)
+
+
+def _near(path: Path) -> str | None:
+    """What lies beside a path that is not there, and is called nearly so; none: nothing does."""
+    beside = {} if path.parent != Path() else dict.fromkeys(NAMED)
+    try:
+        others = {one.name: one for one in path.parent.iterdir()}
+    except OSError:
+        others = {}
+    kept = {n: p for n, p in others.items() if p.is_dir() or p.suffix.lower() in FORMATS}
+    close = difflib.get_close_matches(path.name, [*beside, *kept], n=1)
+    if not close or close[0] in beside:
+        return None
+    found = kept[close[0]]
+    place = f"./{found}" if path.parent == Path() else str(found)
+    return f"the {'folder' if found.is_dir() else 'file'} '{shown(place)}'"
