@@ -28,10 +28,11 @@ def constant(name: str, values: Sequence[str]) -> list[str]:
 
 def numbers(name: str, values: Sequence[float]) -> list[str]:
     """The lines of a tuple of numbers under a name."""
-    line = f"{name} = ({', '.join(map(repr, values))}{',' * (len(values) == 1)})"
+    literals = [repr(value).replace("e+", "e") for value in values]
+    line = f"{name} = ({', '.join(literals)}{',' * (len(literals) == 1)})"
     if len(line) <= LINE:
         return [line]
-    return [f"{name} = (", *(f"    {value!r}," for value in values), ")"]
+    return [f"{name} = (", *(f"    {value}," for value in literals), ")"]
 
 
 def _entry(value: str) -> list[str]:
