@@ -148,3 +148,24 @@ def test_a_graph_in_memory_has_no_command_that_reads_it(tmp_path: Path) -> None:
     assert told["Search again"].startswith("# flags alone cannot say it")
     assert "Go on where it stopped" not in told
     assert "Train the network over more seeds" not in told
+
+
+@pytest.mark.parametrize(
+    ("task", "choice", "words"),
+    [
+        ("citeseer", "off", []),
+        ("/data/people", "on", []),
+        ("/data/people", "off", ["--standardize", "off"]),
+        ("/data/graph.npz", "off", []),
+        ("/data/graph.npz", "on", ["--standardize", "on"]),
+        ("pyg:Amazon/Photo", "on", ["--standardize", "on"]),
+        ("pyg:Amazon/Photo", "off", []),
+    ],
+)
+def test_what_is_usual_for_the_data_is_not_written_down(
+    task: str, choice: Any, words: list[str]
+) -> None:
+    wanted = asked(["pdnas", "search", task])
+    recorded = TaskFlags(task=task, standardize=choice)
+    told = search_command(wanted.model_copy(update={"task": recorded}))
+    assert told == ["pdnas", "search", task, *words]

@@ -251,6 +251,26 @@ def test_a_new_graph_is_prepared_as_the_own_one_was(trained: Trained, tiny_task:
     torch.testing.assert_close(found.logits, predict(path).logits)
 
 
+@pytest.mark.parametrize("how", ["data", "npz"])
+def test_a_new_graph_is_scaled_as_the_own_one_was(
+    trained: Trained, tiny_task: GraphTask, tmp_path: Path, how: str
+) -> None:
+    graph = bare(tiny_task, y=tiny_task.graphs[0].y)
+    path = trained(GraphTask.from_data(graph, standardize=True))
+    one = Data(x=dense(tiny_task)[:1], edge_index=torch.empty(2, 0, dtype=torch.long))
+    np.savez(tmp_path / "a.npz", x=one.x, edge_index=one.edge_index)
+    found = predict(path, one if how == "data" else tmp_path / "a.npz")
+    data = pdnas.load_run(path).data
+    assert data is not None
+    scaled = (one.x.double() - torch.tensor(data.means)) / torch.tensor(data.deviations)
+    with torch.no_grad():
+        expected = pdnas.load_run(path).model(scaled.float(), one.edge_index)
+    torch.testing.assert_close(found.logits, expected)
+    again = predict(path, graph)
+    assert torch.equal(again.logits, predict(path).logits)
+    assert not any("accuracy" in note for note in again.notes)  # it is its own graph
+
+
 def test_a_network_is_asked_about_a_graph_it_has_never_seen(
     trained: Trained, tiny_task: GraphTask
 ) -> None:

@@ -1,5 +1,6 @@
 """What was asked of a run, and whether it can be read again."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -117,3 +118,63 @@ def test_trials_share_the_memory_of_a_device() -> None:
 def test_a_number_of_workers_means_processes_of_this_machine() -> None:
     assert WorkerFlags.of(3) == WorkerFlags(workers=3)
     assert WorkerFlags.of(WorkerFlags(executor="ray")) == WorkerFlags(executor="ray")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of tables."""
+    path = tmp_path / "tables"
+    path.mkdir()
+    (path / "nodes.csv").write_text("label,a\nx,1\ny,2\nx,3\n")
+    (path / "edges.csv").write_text("source,target\n0,1\n")
+    return path
+
+
+@pytest.mark.parametrize(("asked", "recorded"), [("auto", "on"), ("on", "on"), ("off", "off")])
+def test_whether_data_are_standardized_is_recorded(folder: Path, asked: Any, recorded: str) -> None:
+    flags = TaskFlags(task=str(folder), standardize=asked)
+    assert flags.resolved(flags.load()).standardize == recorded
+    assert TaskFlags().resolved(TaskFlags().load()).standardize == "off"
+
+
+def begun(settings: SearchSettings, path: Path, **task: Any) -> Path:
+    """A run whose settings say this of its task."""
+    run = RunDirectory.create(path, "x")
+    values = settings.model_dump(mode="json") | task
+    (run.path / SETTINGS).write_text(json.dumps(values))
+    return run.path
+
+
+def test_a_run_that_says_nothing_of_it_was_not_standardized(
+    settings: SearchSettings, folder: Path, tmp_path: Path
+) -> None:
+    path = begun(settings, tmp_path / "run", task={"task": str(folder)})
+    read = RunDirectory.open(path).read_record(SETTINGS, SearchSettings)
+    assert read.task is not None
+    assert read.task.standardize == "off"
+    assert read.load_task(RunDirectory(path)).source.means == ()
+    assert TaskFlags(task=str(folder)).as_begun(path).standardize == "off"
+    assert TaskFlags(task=str(folder), standardize="on").as_begun(path).standardize == "on"
+
+
+@pytest.mark.parametrize(
+    ("task", "choice"),
+    [
+        ({"task": {"task": "a", "standardize": "on"}}, "on"),
+        ({"task": {"task": "a", "standardize": []}}, "auto"),
+        ({"task": None}, "auto"),
+        ({"task": "GraphTask(...)", "asked": {"task": "a"}}, "off"),
+        ({"task": "GraphTask(...)", "asked": {}}, "auto"),
+    ],
+)
+def test_a_run_goes_on_as_it_was_begun(
+    settings: SearchSettings, tmp_path: Path, task: dict[str, Any], choice: str
+) -> None:
+    path = begun(settings, tmp_path / "run", **task)
+    assert TaskFlags().as_begun(path).standardize == choice
+
+
+def test_where_no_run_is_nothing_was_begun(tmp_path: Path) -> None:
+    assert TaskFlags().as_begun(None) == TaskFlags().as_begun(tmp_path) == TaskFlags()
+    (tmp_path / SETTINGS).write_text("damaged")
+    assert TaskFlags().as_begun(tmp_path) == TaskFlags()

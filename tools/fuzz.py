@@ -226,6 +226,8 @@ def load(path: Path) -> None:
         known = Known(kind, names, 4)
         with contextlib.suppress(PdnasError):
             repr(read_source(str(path), ReadOptions(undirected=True, known=known)).sha256)
+    with contextlib.suppress(PdnasError):
+        repr(load_task(path, standardize=True).source.sha256)
     task = load_task(path, normalize=True)
     for split in (*task.source.splits, "random"):
         with contextlib.suppress(PdnasError):

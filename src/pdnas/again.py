@@ -193,7 +193,9 @@ def _task_words(settings: SearchSettings | TrainSettings) -> list[str]:
         # What is in the package or has a path of its own is not looked for in a data root.
         is_found = task.task == EMBEDDED or Path(task.task).is_absolute()
         is_place = name == "data_root" and is_found
-        if name != "task" and not is_place and value != getattr(TaskFlags(), name):
+        is_usual = name == "standardize" and value == ("on" if task.standardizes() else "off")
+        is_usual = is_usual or value == getattr(TaskFlags(), name)
+        if name != "task" and not is_place and not is_usual:
             words += _flag(name, value)
     return words
 

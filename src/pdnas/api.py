@@ -89,7 +89,7 @@ def search(
     job = make_job(**settings) if job is None else job
     job.check()
     _check_board(tensorboard, run_dir)
-    place, found = find_device(str(device)), find_task(task)
+    place, found = find_device(str(device)), _find(task, run_dir)
     asked = SearchSettings(job=job, tensorboard=tensorboard, **_place(task, found, place))
     with ExitStack() as stack:
         run = None
@@ -157,7 +157,7 @@ def train(
     seeds = _whole(seeds, "seeds", "a number or ")
     split_seeds = _whole(split_seeds, "split_seeds")
     _check_board(tensorboard, run_dir)
-    place, found = find_device(str(device)), find_task(task)
+    place, found = find_device(str(device)), _find(task, run_dir)
     asked = TrainSettings(
         name=name,
         architecture=design,
@@ -217,6 +217,13 @@ def _whole(numbers: Sequence[int], name: str, other: str = "") -> tuple[int, ...
         ) from None
 
 
+def _find(task: AnyTask, run_dir: str | Path | None) -> GraphTask:
+    """The task, read as a run that goes on has read it."""
+    if isinstance(task, str | Path):
+        return TaskFlags(task=str(task)).as_begun(run_dir).load()
+    return find_task(task)
+
+
 def _place(
     task: AnyTask, found: GraphTask, device: torch.device, split_seeds: Sequence[int] = ()
 ) -> dict[str, Any]:
@@ -224,7 +231,7 @@ def _place(
     flags = None
     if isinstance(task, str | Path):
         numbers = ",".join(map(str, split_seeds))
-        flags = TaskFlags(task=str(task), split_seeds=numbers or None).resolved()
+        flags = TaskFlags(task=str(task), split_seeds=numbers or None).resolved(found)
     place = DeviceFlags(device=str(device), threads=torch.get_num_threads())
     return {"task": flags, "task_name": found.name, "device": place}
 

@@ -26,6 +26,7 @@ from pdnas.tasks import GraphTask
 from pdnas.tasks.labels import UNLABELLED, Kind, Known
 from pdnas.tasks.load import find_data_root, read_source
 from pdnas.tasks.source import ReadOptions, Source, source_from_data
+from pdnas.tasks.standard import standardized_for
 from pdnas.training.device import find_device
 from pdnas.training.metrics import score
 from pdnas.training.predictions import logits_of
@@ -308,11 +309,12 @@ def _read(
     normalize = None if record is None else record.normalize
     undirected = None if record is None else record.undirected
     if isinstance(data, Data):
-        return source_from_data(
+        source = source_from_data(
             data, "data", normalize=bool(normalize), undirected=bool(undirected), known=known
         )
+        return standardized_for(source, known)
     root = find_data_root(data_root)
-    return read_source(str(data), ReadOptions(root, normalize, undirected, known))
+    return read_source(str(data), ReadOptions(root, normalize, undirected, known=known))
 
 
 def _known(result: Result) -> Known:
@@ -323,6 +325,8 @@ def _known(result: Result) -> Known:
         class_names=result.class_names,
         in_channels=result.in_channels,
         feature_names=() if record is None else record.feature_names,
+        means=() if record is None else record.means,
+        deviations=() if record is None else record.deviations,
     )
 
 

@@ -9,14 +9,15 @@ from typing import Annotated, Any, Literal
 
 import torch
 import tyro
+from pydantic import BeforeValidator
 
 from pdnas.errors import PdnasError, RunError, shown
 from pdnas.job import Job
 from pdnas.models import AnyDesign
-from pdnas.runs import ENVIRONMENT, SETTINGS, Record, RunDirectory, environment
+from pdnas.runs import ENVIRONMENT, SETTINGS, AnySettings, Record, RunDirectory, environment
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tasks.load import DATA_ROOT
-from pdnas.tasks.source import NAMED
+from pdnas.tasks.source import FORMATS, NAMED, SCHEMES
 from pdnas.training import Recipe
 from pdnas.training.device import find_device
 
@@ -55,6 +56,9 @@ class TaskFlags:
     """scale each node's features to sum to one; auto: for citation graphs only"""
     undirected: Choice = "auto"
     """add the reverse of every edge; auto: for tables only"""
+    standardize: Choice = "auto"
+    """scale every feature to mean 0 and standard deviation 1; auto: for tables of dense features
+    only"""
 
     def load(self) -> GraphTask:
         """The task, on the first of the splits."""
@@ -66,17 +70,45 @@ class TaskFlags:
             data_root=self.data_root,
             normalize=_CHOICES[self.normalize],
             undirected=_CHOICES[self.undirected],
+            standardize=_CHOICES[self.standardize],
         )
 
-    def resolved(self) -> "TaskFlags":
-        """The same flags with whole paths, so that a run can be resumed from any folder."""
+    def as_begun(self, path: str | Path | None) -> "TaskFlags":
+        """The same flags, but that a run which is there already goes on as it was begun.
+
+        Args:
+            path: Where the run is, or is to be.
+        """
+        if path is None or self.standardize != "auto" or not (Path(path) / SETTINGS).is_file():
+            return self
+        try:
+            begun = RunDirectory.open(path).read_record(SETTINGS, _Begun)
+        except RunError:
+            return self  # who goes on with it says what is wrong
+        asked = of_earlier(begun.asked or begun.task)
+        choice = asked.get("standardize") if isinstance(asked, dict) else None
+        return replace(self, standardize=choice) if choice in tuple(_CHOICES) else self
+
+    def resolved(self, task: GraphTask) -> "TaskFlags":
+        """The same flags with whole paths, so that a run can be resumed from any folder.
+
+        Args:
+            task: What they came to, which tells whether it was standardized.
+        """
         path, root = Path(self.task), self.data_root or os.environ.get(DATA_ROOT)
         named = self.task in NAMED or not path.exists()
         return replace(
             self,
             task=self.task if named else str(path.resolve()),
             data_root=Path(root).resolve() if root else None,
+            standardize="on" if task.source.means else "off",
         )
+
+    def standardizes(self) -> bool:
+        """Whether the data may be standardized by default: a folder of tables may be."""
+        path = Path(self.task)
+        is_name = self.task in NAMED or self.task.partition(":")[0] in SCHEMES
+        return not is_name and (path.is_dir() or path.suffix.lower() not in FORMATS)
 
     def check_one_split(self, what: str) -> None:
         """Refuse several splits for what is done on one."""
@@ -104,6 +136,24 @@ class TaskFlags:
                 f"or a list such as 0,2,5, {MANY} of them at most."
             )
         return chosen
+
+
+def of_earlier(recorded: Any) -> Any:
+    """How a task was asked for; versions that recorded nothing of it standardized nothing."""
+    if not recorded or not isinstance(recorded, dict):
+        return recorded
+    return {**recorded, "standardize": recorded.get("standardize", "off")}
+
+
+RecordedTask = Annotated[TaskFlags, BeforeValidator(of_earlier)]
+"""How a task was asked for, as settings of a run hold it."""
+
+
+class _Begun(AnySettings):
+    """How the task of a run was asked for, which a comparison calls ``asked``."""
+
+    task: Any = None
+    asked: Any = None
 
 
 @dataclass(frozen=True)
@@ -219,7 +269,7 @@ class RunSettings(Record):
         tensorboard: Whether it is told to TensorBoard too.
     """
 
-    task: TaskFlags | None
+    task: RecordedTask | None
     task_name: str
     device: DeviceFlags
     tensorboard: bool = False

@@ -34,6 +34,7 @@ TASK_FLAGS = {
     "--metric": "macro-f1",
     "--normalize": "on",
     "--undirected": "on",
+    "--standardize": "on",
 }
 FLAGS = {
     "--data-root",

@@ -11,6 +11,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from pdnas import train
 from pdnas.architecture import Architecture
 
 Pdnas = Callable[..., CompletedProcess[str]]
@@ -75,3 +76,24 @@ def test_one_that_was_stopped_goes_on(pdnas: Pdnas, name: str) -> None:
         now = json.loads(Path("run/result.json").read_bytes())
         assert now["val"] == before["val"]
         assert now["test"] == before["test"]
+
+
+def test_tables_of_a_run_that_says_nothing_of_it_stay_as_they_are(
+    pdnas: Pdnas, folder: Path
+) -> None:
+    short = ("--epochs", "4", "--hidden", "4", "--run-dir", "run", "--quiet")
+    assert pdnas("train", "gcn", folder, *short, "--standardize", "off").returncode == 0
+    settings, result = Path("run/settings.json"), Path("run/result.json")
+    asked, before = json.loads(settings.read_bytes()), json.loads(result.read_bytes())
+    del asked["task"]["standardize"], before["data"]["means"], before["data"]["deviations"]
+    settings.write_text(json.dumps(asked))
+    result.write_text(json.dumps(before))
+    check(pdnas("predict", "run", "-o", "own.csv"), None)
+    check(pdnas("predict", "run", folder, "-o", "other.csv"), None)
+    assert Path("own.csv").read_text() == Path("other.csv").read_text()
+    result.unlink()
+    check(pdnas("resume", "run", "--quiet"), None)
+    again = train("gcn", folder, hidden=4, recipe=asked["recipe"], run_dir="run")
+    assert again.data is not None
+    assert again.data.sha256 == before["data"]["sha256"]
+    assert list(again.test.values) == before["test"]["values"]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ torch.save((logits.detach(), classes(logits)), "theirs.pt")
 
 @pytest.mark.parametrize("labels", ["class", "yes-or-no", "several"])
 @pytest.mark.parametrize(
-    "flags", [[], ["--undirected", "off"], ["--normalize", "on"], ["--normalize=off"]]
+    "flags", [[], ["--undirected", "off"], ["--normalize", "on"], ["--standardize=off"]]
 )
 def test_raw_tables_come_to_the_predictions_of_the_run(
     pdnas: Pdnas, folder: Path, flags: list[str], labels: str
@@ -159,6 +160,19 @@ def test_the_lines_for_a_program_name_the_classes_of_raw_tables(pdnas: Pdnas, fo
     assert done.returncode == 0, done.stderr
     with np.load("ours.npz") as ours:
         assert json.loads(done.stdout) == ours["class"].tolist()
+
+
+def test_a_program_says_by_what_its_data_were_scaled(pdnas: Pdnas, folder: Path) -> None:
+    short = ("--epochs", "2", "--hidden", "8", "--run-dir", "run", "--quiet")
+    assert pdnas("train", "gcn", folder, *short).returncode == 0
+    said = pdnas("export", "run", "--format", "torch").stdout
+    lines = said[said.index("# The mean") : said.index("# Every edge")]
+    raw = torch.tensor([[0.0] * 5])
+    space: dict[str, Any] = {"torch": torch, "x": raw}
+    exec(lines, space)
+    data = json.loads(Path("run/result.json").read_bytes())["data"]
+    expected = -torch.tensor(data["means"]).double() / torch.tensor(data["deviations"]).double()
+    assert torch.equal(space["x"], expected.float().unsqueeze(0))
 
 
 def test_a_program_goes_where_it_is_asked_to(pdnas: Pdnas, run: Path) -> None:

@@ -216,7 +216,7 @@ def test_a_known_column_of_text_is_one_sentence(pdnas: Pdnas, run: Path, folder:
 
     said = refused(pdnas, run, edit_nodes(folder, change))
     assert "The column 'c' of the nodes" in said
-    assert "give numbers" in said
+    assert "has 'blue' at the node 'n0'; correct the cell." in said
 
 
 def test_another_number_of_features_is_one_sentence(pdnas: Pdnas, run: Path) -> None:

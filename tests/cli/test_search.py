@@ -127,6 +127,7 @@ OTHER_FLAGS = {
     "--data-root",
     "--normalize",
     "--undirected",
+    "--standardize",
     "--device",
     "--threads",
     "--run-dir",
@@ -809,7 +810,7 @@ def test_data_root_reaches_the_source(
     assert heard.settings.task.data_root == Path("there").resolve()
 
 
-@pytest.mark.parametrize("flag", ["--normalize", "--undirected"])
+@pytest.mark.parametrize("flag", ["--normalize", "--undirected", "--standardize"])
 def test_changes_to_the_graph_reach_it(asked: Callable[..., Asked], tiny: Path, flag: str) -> None:
     def graph(how: str) -> tuple[torch.Tensor, torch.Tensor]:
         first = asked(tiny, flag, how).task.graphs[0]
@@ -818,7 +819,7 @@ def test_changes_to_the_graph_reach_it(asked: Callable[..., Asked], tiny: Path, 
 
     on, off, auto = graph("on"), graph("off"), graph("auto")
     assert [torch.equal(a, b) for a, b in zip(on, off, strict=True)] == (
-        [False, True] if flag == "--normalize" else [True, False]
+        [True, False] if flag == "--undirected" else [False, True]
     )
     assert all(torch.equal(a, b) for a, b in zip(auto, off, strict=True))
 

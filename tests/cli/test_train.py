@@ -69,6 +69,7 @@ OTHER_FLAGS = {
     "--data-root",
     "--normalize",
     "--undirected",
+    "--standardize",
     "--device",
     "--threads",
     "--run-dir",
@@ -465,7 +466,7 @@ def test_data_root_reaches_the_source(
     assert roots == [None, Path("there"), Path("elsewhere")]
 
 
-@pytest.mark.parametrize("flag", ["--normalize", "--undirected"])
+@pytest.mark.parametrize("flag", ["--normalize", "--undirected", "--standardize"])
 def test_changes_to_the_graph_change_the_training(train: Train, flag: str) -> None:
     assert train(flag, "on")["history"] != train(flag, "off")["history"]
     assert train(flag, "auto")["history"] == train(flag, "off")["history"]
@@ -474,6 +475,15 @@ def test_changes_to_the_graph_change_the_training(train: Train, flag: str) -> No
 def test_tables_are_undirected_unless_told_otherwise(train: Train, folder: Path) -> None:
     auto, on, off = (train("--undirected", how, task=folder) for how in ("auto", "on", "off"))
     assert auto["history"] == on["history"] != off["history"]
+
+
+def test_tables_are_standardized_unless_told_otherwise(train: Train, folder: Path) -> None:
+    auto, on, off = (train("--standardize", how, task=folder) for how in ("auto", "on", "off"))
+    assert auto["history"] == on["history"] != off["history"]
+    recorded = [json.loads(Path(f"run{run}/settings.json").read_text()) for run in (1, 2, 3)]
+    assert [one["task"]["standardize"] for one in recorded] == ["on", "on", "off"]
+    assert len(on["data"]["means"]) == 5
+    assert off["data"]["means"] == []
 
 
 def test_device_is_recorded(train: Train) -> None:

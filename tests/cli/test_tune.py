@@ -104,6 +104,7 @@ OTHER_FLAGS = {
     "--data-root",
     "--normalize",
     "--undirected",
+    "--standardize",
     "--device",
     "--threads",
     "--run-dir",
@@ -296,7 +297,7 @@ def test_a_number_of_workers_is_read_as_early_versions_recorded_it(
     assert TuneSettings.model_validate_json(json.dumps(recorded)).workers == WorkerFlags(workers=3)
 
 
-@pytest.mark.parametrize("flag", ["--normalize", "--undirected"])
+@pytest.mark.parametrize("flag", ["--normalize", "--undirected", "--standardize"])
 def test_changes_to_the_graph_reach_it(
     asked: Callable[..., TuneSettings], tiny: Path, flag: str
 ) -> None:
@@ -304,7 +305,7 @@ def test_changes_to_the_graph_reach_it(
     assert isinstance(on.x, torch.Tensor)
     assert isinstance(off.x, torch.Tensor)
     same = [torch.equal(on.x, off.x), torch.equal(on.edge_index, off.edge_index)]
-    assert same == ([False, True] if flag == "--normalize" else [True, False])
+    assert same == ([True, False] if flag == "--undirected" else [False, True])
 
 
 def test_data_root_reaches_the_source(

@@ -113,6 +113,7 @@ def test_every_file_passes_ruff(result_of: ResultOf, tmp_path: Path) -> None:
         for normalize, undirected in ((False, True), (True, False))
         for names in ((), tuple("vwxyz"))
     ]
+    records[0] = records[0].model_copy(update={"means": (0.5,) * 5, "deviations": (1e-7,) * 5})
     results = [
         result_of(found, data=data)
         for number, found in enumerate([*ops, *plain, *literal, *sampled()])
@@ -130,7 +131,13 @@ def test_every_file_passes_ruff(result_of: ResultOf, tmp_path: Path) -> None:
     results.append(result_of(ops[0], out_channels=1, class_names=("no", "yes"), **one))
     names = tuple(f"column {number}" for number in range(5))
     data = DataRecord(
-        kind="multi-label", sha256="", normalize=True, undirected=True, feature_names=names
+        kind="multi-label",
+        sha256="",
+        normalize=True,
+        undirected=True,
+        feature_names=names,
+        means=(0.10000000149011612,) * 5,
+        deviations=(3e38,) * 5,
     )
     results.append(result_of(ops[0], data=data, class_names=tuple(map(str, range(6)))))
     for number, result in enumerate(results):
@@ -223,3 +230,21 @@ def test_weights_have_readable_names(architecture: Architecture, result_of: Resu
     assert sum(w.numel() for w in weights.values()) == sum(
         w.numel() for w in result.model.parameters()
     )
+
+
+def test_the_file_standardizes_as_the_training_did(result_of: ResultOf, tmp_path: Path) -> None:
+    data = DataRecord(
+        kind="single-label",
+        sha256="",
+        normalize=False,
+        undirected=False,
+        means=(1.0, 0.0, 3.0, 0.0, 40_000.0),
+        deviations=(2.0, 1.0, 1.0, 1.0, 10_000.0),
+    )
+    result = result_of(Architecture(blocks=(BlockSpec(),)), data=data)
+    module = load(result, tmp_path / "n.py")
+    assert data.means == module.MEANS
+    raw = torch.tensor([[3, 0, 3, 5, 60_000], [1, 0, 3, 0, 35_000]])
+    x, _ = module.prepare(raw, torch.tensor([[0], [1]]))
+    assert x.tolist() == [[1, 0, 0, 5, 2], [0, 0, 0, 0, -0.5]]
+    assert x.dtype == torch.float32

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdnas.export.text import LINE, constant, docstring, literal, paragraph, prose
+from pdnas.export.text import LINE, constant, docstring, literal, numbers, paragraph, prose
 
 
 @given(st.text())
@@ -43,3 +43,12 @@ def test_docstrings_stay_in_one_line_where_they_fit() -> None:
     lines = docstring("word " * 40 + "end.", 4).splitlines()
     assert max(map(len, lines)) <= LINE
     assert lines[-1] == '    """'
+
+
+@pytest.mark.parametrize("values", [(), (0.5,), (1.0, 1e-45, -3e38), (0.1,) * 40])
+def test_numbers_are_their_values_in_lines_that_fit(values: tuple[float, ...]) -> None:
+    lines = numbers("MEANS", values)
+    assert max(map(len, lines)) <= LINE
+    space: dict[str, tuple[float, ...]] = {}
+    exec("\n".join(lines), space)
+    assert space["MEANS"] == values

@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,38 @@ def test_a_misspelled_name_is_answered_with_the_closest(name: str) -> None:
 def test_a_missing_path_is_named(name: str) -> None:
     with pytest.raises(TaskError, match=f"There is no file or folder '{name}'"):
         load_task(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("frim", "the folder './firm'"),
+        ("fimr", "the folder './firm'"),
+        ("graf.npz", "the file './graph.npz'"),
+        ("inner/firma", "the folder 'inner/firm'"),
+    ],
+)
+def test_what_is_called_nearly_so_is_proposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, near: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "firm").mkdir()
+    (tmp_path / "inner" / "firm").mkdir(parents=True)
+    for file in ("graph.npz", "frim.txt"):
+        (tmp_path / file).touch()
+    expected = f"There is no task, file or folder '{name}'; did you mean {near}?"
+    with pytest.raises(TaskError, match=re.escape(expected)):
+        load_task(name)
+
+
+def test_a_task_is_proposed_where_it_is_nearer_than_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "citeserve").mkdir()
+    said = r"a path \(there is no file or folder of this name\); did you mean 'citeseer'\?"
+    with pytest.raises(UnknownNameError, match=said):
+        load_task("citeser")
 
 
 def test_an_unknown_ending_is_answered_with_the_known_ones(tmp_path: Path) -> None:

@@ -159,22 +159,59 @@ def test_a_column_may_turn_from_whole_to_real_numbers_late(tmp_path: Path) -> No
 
 
 WRONG_NODES = {
-    "empty": ("", "nodes.csv' cannot be read (Empty CSV file); correct the file"),
+    "empty": ("", "nodes.csv' is empty; it needs a header such as id,label,...."),
     "no_rows": ("id,label,a\n", "have no rows"),
-    "ragged": ("id,label,a\n1,x,2\n2,y\n", "nodes.csv' cannot be read ("),
-    "no_label": ("id,a,b\n1,2,3\n", "no column 'label'; they have id, a, b, and need label"),
-    "semicolons": ("id;label;a\n1;x;2\n", "they have id;label;a, and need label"),
+    "blank": ("\n \n", "nodes.csv' is empty; it needs a header"),
+    "ragged": (
+        "id,label,a\n1,x,2\n2,y\n",
+        "nodes.csv' cannot be read (row 3, the header counted, has 2 cell(s), but the header has "
+        "3); correct the row.",
+    ),
+    "long_row": ("id,label,a\n1,x,2,9\n", "(row 2, the header counted, has 4 cell(s), but the"),
+    "no_label": (
+        "id,a,b\n1,2,3\n",
+        "no column 'label'; they have id, a, b, and need label; "
+        "rename the column of classes to label.",
+    ),
+    "semicolons": (
+        "id;label;a\n1;x;2,5\n",
+        "nodes.csv' seems to be separated by ';'; save it with commas.",
+    ),
+    "tabs": ("id\tlabel\ta\n1\tx\t2\n", "nodes.csv' seems to be separated by tabs; save it"),
     "both_labels": ("id,label,label:a,b\n1,x,1,2\n", "have both 'label' and 'label:a'"),
     "duplicate_id": ("id,label,a\n1,x,2\n1,y,2\n", "The id '1' stands 2 times"),
     "empty_id": ("id,label,a\n1,x,2\n,y,2\n", "has no id"),
     "text_feature": ("label,name\nx,bob\ny,eve\n", "The column 'name' of the nodes"),
-    "date_feature": ("label,day\nx,2020-01-01\ny,2020-01-02\n", "drop it or encode it"),
+    "date_feature": (
+        "label,day\nx,2020-01-01\ny,2020-01-02\n",
+        "holds dates, but features are numbers; drop it or encode it as a number",
+    ),
+    "time_feature": ("label,a\nx,12:30:00\ny,12:31:00\n", "holds times, but features are"),
+    "text_cell": (
+        "id,label,a\np,x,1\nq,y,two\nr,y,3\n",
+        "should hold numbers, but has 'two' at the node 'q'; correct the cell.",
+    ),
+    "text_cell_of_a_row": ("label,a\nx,\ny,2\nx,?\nx,1\n", "has '?' at the node '2'; correct"),
+    "decimal_commas": (
+        'id,label,a\np,x,1\nq,y,"12,5"\nr,y,"3,5"\n',
+        "has '12,5' at the node 'q'; write decimals with a point, 12.5 and not 12,5.",
+    ),
+    "mostly_text": ("label,a\nx,red\ny,2\nx,blue\n", "or encode it as numbers, one column per"),
+    "spaced_labels": (
+        "id,label,a\np,dog,1\nq,dog ,2\nr,cat,3\n",
+        "The labels 'dog' and 'dog ' of the nodes",
+    ),
     "no_feature": ("id,label\n1,x\n2,y\n", "no column of numbers to learn from"),
     "gap": ("label,a\nx,1\ny,\n", "The column 'a' of the nodes"),
     "all_gaps": ("label,a\nx,\ny,\n", "has 2 empty or NaN value(s)"),
     "nan": ("label,a\nx,nan\ny,1\n", "has 1 empty or NaN value(s)"),
-    "infinite": ("label,a\nx,inf\ny,1\n", "1 feature value(s)"),
-    "too_large": ("label,a\nx,1e99\ny,1\n", "1 feature value(s)"),
+    "infinite": (
+        "id,label,a\np,x,1\nq,y,inf\n",
+        "has 1 infinite or too large value(s), the first at the node 'q'; correct them.",
+    ),
+    "too_large": ("label,a\nx,1e99\ny,1\n", "the first at the node '0'; correct them."),
+    "gap_of_a_node": ("id,label,a\np,x,1\nq,y,\n", "NaN value(s), the first at the node 'q'; fill"),
+    "label_cell": ("label:a,b\n1,1\n0,1\noops,2\n", "but has 'oops' at the node '2'"),
     "one_class": ("label,a\nx,1\nx,2\n", "have only the class 'x'"),
     "no_class": ("label,a\n,1\n,2\n", "have no labels"),
     "real_label": ("label,a\n0.5,1\n1,2\n", "is 0.5; pdnas classifies nodes"),
@@ -197,8 +234,17 @@ def test_wrong_nodes_are_refused(tmp_path: Path, nodes: str, message: str) -> No
 
 
 WRONG_EDGES = {
-    "empty": ("", "edges.csv' cannot be read (Empty CSV file)"),
-    "columns": ("from,to\n007,b\n", "have no column 'source'; they have from, to, and need source"),
+    "empty": ("", "edges.csv' is empty; it needs a header such as source,target."),
+    "columns": (
+        "from,to\n007,b\n",
+        "have no column 'source'; they have from, to, and need source, target; rename the columns "
+        "of an edge's two ends to source and target.",
+    ),
+    "spaces": (
+        "source,target\n007, b\n",
+        "has the end ' b', which is the id 'b' but for spaces around it; remove the spaces.",
+    ),
+    "tabs": ("source\ttarget\n007\tb\n", "edges.csv' seems to be separated by tabs"),
     "ragged": ("source,target\n007,b\nb\n", "edges.csv' cannot be read ("),
     "outside": ("source,target\n007,zoe\n", "points outside the graph: no node has the id 'zoe'"),
     "number": ("source,target\n7,b\n", "no node has the id '7'"),
@@ -228,6 +274,15 @@ def test_text_that_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_bytes(NODES.encode() + b"\xff\xfe,dog,train,test,1,true\n")
     with pytest.raises(TaskError, match=r"nodes.csv' cannot be read \("):
         load_task(tmp_path)
+
+
+def test_only_text_that_is_not_utf8_is_said_to_be_so(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"\(row 3, .*\); correct the row\.$"):
+        read(write(tmp_path, "id,label,a\nä,x,2\n2,y\n"), ReadOptions())
+    (tmp_path / "nodes.csv").unlink()
+    (tmp_path / "nodes.parquet").write_bytes(b"PAR1junkPAR1")
+    with pytest.raises(TaskError, match=r"\); correct the file\.$"):
+        read(tmp_path, ReadOptions())
 
 
 @pytest.mark.parametrize("missing", ["nodes", "edges"])

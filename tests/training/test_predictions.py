@@ -74,7 +74,13 @@ def test_of_several_splits_the_parts_are_those_of_the_best_training(
 
 
 def test_a_result_remembers_how_its_data_were_read(tiny_task: GraphTask, tmp_path: Path) -> None:
-    source = replace(tiny_task.source, normalize=True, feature_names=tuple("abcde"))
+    source = replace(
+        tiny_task.source,
+        normalize=True,
+        feature_names=tuple("abcde"),
+        means=(1.5,) * 5,
+        deviations=(2.0,) * 5,
+    )
     trained(replace(tiny_task, source=source), tmp_path / "run")
     data = RunDirectory(tmp_path / "run").result().data
     assert data == record_of(source)
@@ -82,3 +88,4 @@ def test_a_result_remembers_how_its_data_were_read(tiny_task: GraphTask, tmp_pat
     assert (data.kind, data.sha256) == ("single-label", source.sha256)
     assert (data.normalize, data.undirected) == (True, False)
     assert data.feature_names == tuple("abcde")
+    assert (data.means, data.deviations) == ((1.5,) * 5, (2.0,) * 5)

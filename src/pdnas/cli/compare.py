@@ -23,6 +23,7 @@ from pdnas.notebook import noted
 from pdnas.runs import RESULT
 from pdnas.search.rated import labels
 from pdnas.space import SPACES, find_space
+from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, find_recipe
 from pdnas.training.device import find_device
 from pdnas.tuning.pieces import RUNS, PieceWatcher
@@ -86,10 +87,10 @@ class Command:
         self.workers.check(self.device.device)
         self.device.apply()
         self.workers.device(self.device.device)
-        task = self.task.load()
-        self._warn_of_crowds()
-        name = re.sub(r"[^\w.-]+", "-", f"compare-{Path(task.name).stem}")
+        name = re.sub(r"[^\w.-]+", "-", f"compare-{Path(self.task.task).stem}")
         folder = self.output.output or Path("runs") / name
+        task = self.task.as_begun(folder).load()
+        self._warn_of_crowds()
         told = partial(_told, note=noted(task.source.note))
         try:
             verdict = compare(
@@ -100,7 +101,7 @@ class Command:
                 threads=self.device.threads,
                 device=self.device.device,
                 watcher=PieceWatcher[Attempt]() if self.output.quiet else Lines(told),
-                asked=_asked(self.task),
+                asked=_asked(self.task, task),
             )
         except KeyboardInterrupt:
             return stopped()
@@ -146,9 +147,9 @@ class Command:
             )
 
 
-def _asked(flags: TaskFlags) -> dict[str, Any]:
+def _asked(flags: TaskFlags, task: GraphTask) -> dict[str, Any]:
     """How the task was asked for, as plain values; where data sets lie does not matter."""
-    given = asdict(flags.resolved())
+    given = asdict(flags.resolved(task))
     del given["data_root"]
     return {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
 

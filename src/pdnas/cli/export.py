@@ -10,7 +10,7 @@ import tyro
 
 from pdnas.cli.flags import by_default
 from pdnas.export import export
-from pdnas.export.source import MEANINGS, imported, preparation
+from pdnas.export.source import MEANINGS, imported, preparation, scales
 from pdnas.export.text import prose
 from pdnas.export.write import Format, feature_names
 from pdnas.runs import RESULT, Result, RunDirectory
@@ -61,7 +61,8 @@ class Command:
             ]
         result = RunDirectory.open(self.run_dir).read_record(RESULT, Result)
         names = feature_names(result)
-        lines = ["x, edge_index = x.float(), edge_index.long()", *preparation(result.data)]
+        lines = ["x, edge_index = x.float(), edge_index.long()"]
+        lines += [*scales(result.data), *preparation(result.data)]
         files = {"classes.json": ""} | ({"features.json": ""} if names else {})
         return [
             "import json",

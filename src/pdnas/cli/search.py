@@ -127,7 +127,7 @@ class Command:
         settings = SearchSettings(
             job=job,
             workers=self.workers,
-            task=self.task.resolved(),
+            task=self.task.resolved(task),
             task_name=task.name,
             device=self.device,
             tensorboard=self.tensorboard,

@@ -88,7 +88,7 @@ class Command:
             hidden=hidden,
             recipe=recipe,
             seeds=seeds,
-            task=self.task.resolved(),
+            task=self.task.resolved(task),
             task_name=task.name,
             device=self.device,
             tensorboard=self.tensorboard,

@@ -36,6 +36,7 @@ from pdnas.named import find_architecture
 from pdnas.page import left_page
 from pdnas.runs import RECIPE, SETTINGS, AnySettings, Record, RunDirectory
 from pdnas.search.pdnas import PRESETS
+from pdnas.settings import RecordedTask
 from pdnas.space import SPACES, find_space
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES, Recipe, find_recipe
@@ -111,7 +112,7 @@ class TuneSettings(Record):
     name: str
     tuning: Tuning
     workers: Annotated[WorkerFlags, BeforeValidator(_workers)]
-    task: TaskFlags
+    task: RecordedTask
     task_name: str
     device: DeviceFlags
     storage: StorageSettings | None = None
@@ -195,12 +196,12 @@ class Command:
         tuning.check()
         self.workers.check(self.device.device)
         self._check_storage()
-        task = self.task.load()
+        task = self.task.as_begun(self.output.run_dir).load()
         settings = TuneSettings(
             name=Path(self.architecture).stem if self.architecture else "found",
             tuning=tuning,
             workers=self.workers,
-            task=self.task.resolved(),
+            task=self.task.resolved(task),
             task_name=task.name,
             device=self.device,
             storage=self._storage(tuning, task),

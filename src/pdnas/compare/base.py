@@ -19,7 +19,7 @@ from pdnas.runs import RESULT, SETTINGS, Record, write_whole
 from pdnas.search import Strategy
 from pdnas.search.base import read_strategy
 from pdnas.search.rated import labeled, labels
-from pdnas.settings import WorkerFlags
+from pdnas.settings import WorkerFlags, of_earlier
 from pdnas.tasks import AnyTask, GraphTask, find_task
 from pdnas.training import RECIPES, Recipe
 from pdnas.tuning.pieces import RUNS, Pieces, PieceWatcher, difference, open_folder
@@ -158,7 +158,7 @@ class CompareSettings(Record):
     task: str
     split_sha256: str
     data_sha256: str = ""
-    asked: dict[str, Any]
+    asked: Annotated[dict[str, Any], BeforeValidator(of_earlier)]
     device: str
     threads: int
     workers: int | None

@@ -10,7 +10,7 @@ from torch import Tensor
 from pdnas.architecture import Architecture, BlockSpec
 from pdnas.export.ops import HELPERS, Place, Snippet, Weight, write_op
 from pdnas.export.published import PARTS, NetworkSource, Sizes, write_published
-from pdnas.export.text import LINE, constant, docstring, literal, paragraph, prose
+from pdnas.export.text import LINE, constant, docstring, literal, numbers, paragraph, prose
 from pdnas.models import Design
 from pdnas.runs import DataRecord, Result
 from pdnas.tasks.labels import Kind
@@ -67,6 +67,7 @@ def write_source(result: Result, module: str, weights: str) -> str:
         f"# {MEANINGS[result.kind]}",
         *constant("CLASSES", result.class_names),
         *_features(result.data),
+        *scales(result.data),
         f"WEIGHTS = Path(__file__).with_name({literal(weights)})",
     ]
     body = "\n\n".join(parts)
@@ -270,9 +271,27 @@ def load_network(path: str | Path = WEIGHTS) -> Network:
 '''
 
 
+def scales(data: DataRecord | None) -> list[str]:
+    """The constants by which features are standardized, if they are."""
+    if data is None or not data.means:
+        return []
+    return [
+        "# The mean and the standard deviation of each feature, as it was in training.",
+        *numbers("MEANS", data.means),
+        *numbers("DEVIATIONS", data.deviations),
+    ]
+
+
 def preparation(data: DataRecord | None) -> list[str]:
-    """The lines that do to raw data what was done to those of the run."""
+    """The lines that do to raw data what was done to those of the run; they read ``scales``."""
     lines = []
+    if data is not None and data.means:
+        lines += [
+            "# Each feature has mean 0 and standard deviation 1 in the data of the training.",
+            "means = torch.tensor(MEANS, dtype=torch.float64, device=x.device)",
+            "deviations = torch.tensor(DEVIATIONS, dtype=torch.float64, device=x.device)",
+            "x = ((x.double() - means) / deviations).float()",
+        ]
     if data is not None and data.normalize:
         lines += [
             "# The features of each node sum to one, but for nodes whose sum is 0.",

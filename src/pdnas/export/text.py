@@ -26,6 +26,15 @@ def constant(name: str, values: Sequence[str]) -> list[str]:
     return [f"{name} = (", *(entry for value in values for entry in _entry(value)), ")"]
 
 
+def numbers(name: str, values: Sequence[float]) -> list[str]:
+    """The lines of a tuple of numbers under a name."""
+    literals = [repr(value).replace("e+", "e") for value in values]
+    line = f"{name} = ({', '.join(literals)}{',' * (len(literals) == 1)})"
+    if len(line) <= LINE:
+        return [line]
+    return [f"{name} = (", *(f"    {value}," for value in literals), ")"]
+
+
 def _entry(value: str) -> list[str]:
     """A text as an entry of a tuple, over several lines where it is long."""
     line = f"    {literal(value)},"

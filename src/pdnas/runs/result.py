@@ -5,7 +5,7 @@ from html import escape
 from typing import Any, Literal, Self
 
 import torch
-from pydantic import PrivateAttr, model_validator
+from pydantic import PositiveFloat, PrivateAttr, model_validator
 from torch import Tensor
 
 from pdnas import __version__
@@ -135,6 +135,8 @@ class DataRecord(Record):
         normalize: Whether each node's features were scaled to sum to one.
         undirected: Whether the reverse of every edge was added.
         feature_names: The columns of a table in order; empty where there was none.
+        means: What was subtracted from each feature; empty where nothing was.
+        deviations: What each feature was then divided by.
     """
 
     kind: Kind
@@ -142,6 +144,8 @@ class DataRecord(Record):
     normalize: bool
     undirected: bool
     feature_names: tuple[str, ...] = ()
+    means: tuple[float, ...] = ()
+    deviations: tuple[PositiveFloat, ...] = ()
 
 
 class Result(Record):
@@ -225,6 +229,13 @@ class Result(Record):
             )
         if not 1 <= self.in_channels <= MOST_CHANNELS:
             raise RunError(f"The result has {self.in_channels} features per node; run again.")
+        if self.data is not None:
+            scales = {len(self.data.means), len(self.data.deviations)}
+            if scales not in ({0}, {self.in_channels}):
+                raise RunError(
+                    f"The result has scales of {sorted(scales)} features, but {self.in_channels} "
+                    "features per node; run again."
+                )
         return self
 
     @property

@@ -91,12 +91,16 @@ class Known:
         class_names: What its answers stand for.
         in_channels: Features that it reads.
         feature_names: The columns of a table that they were, in order; empty if there was none.
+        means: What was subtracted from each feature; empty where nothing was.
+        deviations: What each feature was then divided by.
     """
 
     kind: Kind
     class_names: tuple[str, ...]
     in_channels: int
     feature_names: tuple[str, ...] = ()
+    means: tuple[float, ...] = ()
+    deviations: tuple[float, ...] = ()
 
     def check(self, count: int, place: str) -> None:
         """Refuse another number of features than the network was trained on."""

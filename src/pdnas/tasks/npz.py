@@ -63,19 +63,19 @@ def read(path: Path, options: ReadOptions) -> Source:
 
 
 def _load(path: Path) -> Arrays:
-    try:
-        with path.open("rb") as stream:
+    with path.open("rb") as stream:
+        try:
             loaded = np.load(stream, allow_pickle=False)
             if isinstance(loaded, np.lib.npyio.NpzFile):
                 return {name: loaded[name] for name in loaded.files}
-    except OSError:
-        raise
-    except Exception as error:  # a broken file fails in as many ways as there are bytes
-        reason = str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__
-        raise TaskError(
-            f"'{path}' is damaged or holds Python objects ({shown(reason)}); write it anew with "
-            "numpy.savez and arrays of numbers or text."
-        ) from error
+        except Exception as error:  # a broken file fails in as many ways as there are bytes
+            reason = (
+                str(error).splitlines()[0].split(". ")[0] if str(error) else type(error).__name__
+            )
+            raise TaskError(
+                f"'{path}' is damaged or holds Python objects ({shown(reason)}); write it anew "
+                "with numpy.savez and arrays of numbers or text."
+            ) from error
     raise TaskError(f"'{path}' holds a single array; write several by name with numpy.savez.")
 
 

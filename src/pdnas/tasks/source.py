@@ -66,6 +66,8 @@ class Source:
         note: What must be said wherever a figure on these data is printed.
         normalize: Whether each node's features were scaled to sum to one.
         undirected: Whether the reverse of every edge was added.
+        means: What was subtracted from each feature; empty where nothing was.
+        deviations: What each feature was then divided by.
         feature_names: The columns of a table that became features, in order, if it was one.
         ignored: The columns of a table that a trained network has no use for.
         labelled: Whether any label is known; without, a trained network can be asked, no more.
@@ -82,6 +84,8 @@ class Source:
     note: str = ""
     normalize: bool = False
     undirected: bool = False
+    means: tuple[float, ...] = ()
+    deviations: tuple[float, ...] = ()
     feature_names: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     labelled: bool = True
@@ -176,12 +180,15 @@ class ReadOptions:
         data_root: Folder that holds data sets for PyG's classes, before anything is downloaded.
         normalize: Scale each node's features to sum to one; ``None`` leaves it to the source.
         undirected: Add the reverse of every edge; ``None`` leaves it to the source.
+        standardize: Scale every feature to mean 0 and standard deviation 1, after the source is
+            read; ``None`` leaves it to the data.
         known: What a trained network reads, where the user's own data are to be shown to one.
     """
 
     data_root: Path | None = None
     normalize: bool | None = None
     undirected: bool | None = None
+    standardize: bool | None = None
     known: Known | None = None
 
 

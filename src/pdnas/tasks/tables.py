@@ -1,5 +1,6 @@
 """A graph as two tables, ``nodes`` and ``edges``, in CSV or Parquet."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,18 @@ PART_OF = {part: part for part in PARTS} | dict.fromkeys(("valid", "validation",
 
 MULTI_LABEL = "label:"
 MASKS = tuple(f"{part}_mask" for part in PARTS)
+
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+\s*")
+EMPTY = frozenset(csv.ConvertOptions().null_values)
+"""What counts as an empty cell in a column of numbers."""
+
+HEADERS = {"nodes": "id,label,...", "edges": "source,target"}
+RENAMES = {
+    "label": "rename the column of classes to label",
+    "source": "rename the columns of an edge's two ends to source and target",
+    "target": "rename the columns of an edge's two ends to source and target",
+}
+"""What to do where a column that is needed is not there."""
 
 
 @FORMATS.register("folder")
@@ -83,15 +96,14 @@ def _read_table(folder: Path, name: str) -> pa.Table:
             f"{name}.parquet; a folder of tables holds exactly one of them."
         )
     path = paths[0]
+    if path.suffix == ".csv":
+        _check_csv(path, HEADERS[name])
     try:
         table = readers[path.suffix](path)
         table.validate(full=True)  # a file may call text what is none
         names = table.column_names
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        reason = shown(str(error).partition("\n")[0].rstrip("."), 200)
-        raise TaskError(
-            f"'{path}' cannot be read ({reason}); correct the file, and save text as UTF-8."
-        ) from error
+        raise TaskError(f"'{path}' cannot be read {_why(path, error)}") from error
     if "" in names or len(set(names)) < len(names):
         raise TaskError(
             f"'{path}' has columns without a name or with the same one; give each its own (from "
@@ -100,10 +112,49 @@ def _read_table(folder: Path, name: str) -> pa.Table:
     return table
 
 
-def _read_csv(path: Path) -> pa.Table:
+def _check_csv(path: Path, header: str) -> None:
+    """Refuse a file without a header, or with another sign than the comma between its cells."""
+    with path.open("rb") as file:
+        first = file.readline(1 << 20)
+        is_empty = not first.strip() and not file.read().strip()
+    if is_empty:
+        raise TaskError(f"'{path}' is empty; it needs a header such as {header}.")
+    for sign, called in ((b";", "';'"), (b"\t", "tabs")):
+        if first.count(sign) > first.count(b","):
+            raise TaskError(f"'{path}' seems to be separated by {called}; save it with commas.")
+
+
+def _why(path: Path, error: Exception) -> str:
+    """Why a table cannot be read, and what to do, as the end of a sentence."""
+    reason = str(error)
+    if path.suffix == ".csv":
+        try:
+            path.read_bytes().decode()
+            one_by_one = csv.ReadOptions(use_threads=False)  # tells the number of the row
+            csv.read_csv(path, read_options=one_by_one, convert_options=_conversion())
+        except pa.ArrowException as again:
+            reason = str(again)
+        except UnicodeDecodeError as again:
+            error = again
+    found = re.search(r"(Row #(\d+): )?Expected (\d+) columns, got (\d+)", reason)
+    if isinstance(error, UnicodeDecodeError) or "UTF8" in reason:
+        advice = "correct the file, and save text as UTF-8."
+    elif found:
+        row = f"row {found[2]}, the header counted," if found[2] else "a row"
+        return f"({row} has {found[4]} cell(s), but the header has {found[3]}); correct the row."
+    else:
+        advice = "correct the file."
+    return f"({shown(reason.partition(chr(10))[0].rstrip('.'), 200)}); {advice}"
+
+
+def _conversion() -> csv.ConvertOptions:
     # Ids are text even where they look like numbers: '007' is not '7'.
     text = dict.fromkeys(("id", "label", "split", "source", "target"), pa.string())
-    return csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=text))
+    return csv.ConvertOptions(column_types=text)
+
+
+def _read_csv(path: Path) -> pa.Table:
+    return csv.read_csv(path, convert_options=_conversion())
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -133,7 +184,7 @@ def _require(table: pa.Table, place: str, *names: str) -> None:
         if name not in table.column_names:
             raise TaskError(
                 f"The {place} have no column '{shown(name)}'; they have "
-                f"{_listed(table.column_names)}, and need {_listed(names)}."
+                f"{_listed(table.column_names)}, and need {_listed(names)}; {RENAMES[name]}."
             )
 
 
@@ -171,6 +222,12 @@ def _edges(edges: pa.Table, ids: pa.Array, folder: Path) -> Tensor:
         index = pc.index_in(column, value_set=ids)
         if index.null_count:
             lost = column.filter(pc.is_null(index))[0].as_py()
+            trimmed = pc.equal(pc.utf8_trim_whitespace(ids), (lost or "").strip())
+            if lost and len(near := ids.filter(trimmed)):
+                raise TaskError(
+                    f"Among the {place} an edge has the end '{shown(lost)}', which is the id "
+                    f"'{shown(near[0])}' but for spaces around it; remove the spaces."
+                )
             raise TaskError(
                 f"Among the {place} an edge points outside the graph: no node has the id "
                 f"'{shown(lost or '')}'; add the node or remove the edge."
@@ -225,6 +282,8 @@ def _classes(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
         for entry in column.to_pylist()
     ]
     numbers = _whole_numbers({entry for entry in entries if entry}, folder)
+    if numbers is None:
+        _check_spaces(set(entries), folder)
     if numbers is not None:
         entries = [str(numbers[entry]) if entry else "" for entry in entries]
         entries = ["" if entry == str(UNLABELLED) else entry for entry in entries]
@@ -236,6 +295,18 @@ def _classes(nodes: pa.Table, folder: Path) -> tuple[Tensor, tuple[str, ...]]:
         )
     number = {name: index for index, name in enumerate(names)} | {"": UNLABELLED}
     return torch.tensor([number[entry] for entry in entries]), tuple(names)
+
+
+def _check_spaces(names: set[str], folder: Path) -> None:
+    """Refuse labels that are the same but for spaces around them."""
+    trimmed: dict[str, str] = {}
+    for name in sorted(names):
+        other = trimmed.setdefault(name.strip(), name)
+        if other != name and other:
+            raise TaskError(
+                f"The labels '{shown(other)}' and '{shown(name)}' of the nodes of '{folder}' "
+                "differ only by spaces around them; write both in the same way."
+            )
 
 
 def _whole_numbers(entries: set[str], folder: Path) -> dict[str, int] | None:
@@ -291,6 +362,7 @@ def _splits_and_features(
         elif _is_text(kind) and _words(nodes, name) <= PART_OF.keys():
             splits[f"column:{name}"] = _split(nodes, name, folder)
         else:
+            _check_cells(nodes, name, folder)
             raise TaskError(
                 f"The column '{shown(name)}' of the nodes of '{folder}' is of type "
                 f"{shown(kind)}, but features are numbers; drop it or encode it as numbers, one "
@@ -302,6 +374,49 @@ def _splits_and_features(
             f"The nodes of '{folder}' have no column of numbers to learn from; add one per feature."
         )
     return splits, features
+
+
+def _check_cells(nodes: pa.Table, name: str, folder: Path) -> None:
+    """Refuse dates, and name the first cell that is no number where most of a column are."""
+    kind = nodes.schema.field(name).type
+    place = f"The column '{shown(name)}' of the nodes of '{folder}'"
+    if pa.types.is_temporal(kind):
+        what = "dates" if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else "times"
+        raise TaskError(
+            f"{place} holds {what}, but features are numbers; drop it or encode it as a number, "
+            "such as days since the first."
+        )
+    if not _is_text(kind):
+        return
+    cells = [
+        (row, cell)
+        for row, cell in enumerate(nodes.column(name).to_pylist())
+        if cell is not None and cell.strip() not in EMPTY
+    ]
+    odd = [(row, cell) for row, cell in cells if not _is_spelled_number(cell)]
+    commas = [cell for _, cell in odd if DECIMAL_COMMA.fullmatch(cell)]
+    if not odd or 2 * (len(cells) - len(odd) + len(commas)) <= len(cells):
+        return
+    row, cell = odd[0]
+    is_comma = DECIMAL_COMMA.fullmatch(cell)
+    advice = "write decimals with a point, 12.5 and not 12,5" if is_comma else "correct the cell"
+    raise TaskError(
+        f"{place} should hold numbers, but has '{shown(cell)}' at the node "
+        f"'{_node(nodes, row)}'; {advice}."
+    )
+
+
+def _is_spelled_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _node(nodes: pa.Table, row: int) -> str:
+    """What a node is called: its id, or else the number of its row."""
+    return shown(nodes.column("id")[row] if "id" in nodes.column_names else row)
 
 
 def _cleaned(nodes: pa.Table, name: str) -> pa.Array:
@@ -338,16 +453,21 @@ def _feature_matrix(nodes: pa.Table, names: list[str], folder: Path) -> Tensor:
     for index, name in enumerate(names):
         column = nodes.column(name)
         if not (_is_number(column.type) or pa.types.is_null(column.type)):
+            _check_cells(nodes, name, folder)
             raise TaskError(
                 f"The column '{shown(name)}' of the nodes of '{folder}' is of type "
                 f"{shown(column.type)}; give numbers."
             )
-        with np.errstate(over="ignore"):  # becomes infinite, which is refused later
+        with np.errstate(over="ignore"):  # becomes infinite, which is refused
             matrix[:, index] = column.cast(pa.float64(), safe=False).to_numpy()
-        empty = int(np.isnan(matrix[:, index]).sum())
-        if empty:
-            raise TaskError(
-                f"The column '{shown(name)}' of the nodes of '{folder}' has {empty} empty or NaN "
-                "value(s); fill them or drop the column."
-            )
+        for wrong, what, advice in (
+            (np.isnan(matrix[:, index]), "empty or NaN", "fill them or drop the column"),
+            (np.isinf(matrix[:, index]), "infinite or too large", "correct them"),
+        ):
+            if wrong.any():
+                raise TaskError(
+                    f"The column '{shown(name)}' of the nodes of '{folder}' has {wrong.sum()} "
+                    f"{what} value(s), the first at the node "
+                    f"'{_node(nodes, int(wrong.argmax()))}'; {advice}."
+                )
     return torch.from_numpy(matrix)

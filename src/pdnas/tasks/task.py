@@ -12,6 +12,7 @@ from pdnas.registry import unknown
 from pdnas.tasks.labels import Kind, Metric
 from pdnas.tasks.source import Graph, Source, source_from_data
 from pdnas.tasks.splits import PARTS, Split
+from pdnas.tasks.standard import standardized
 
 DEFAULT_METRIC: dict[Kind, Metric] = {
     "single-label": "accuracy",
@@ -84,9 +85,19 @@ class GraphTask:
         split: str | None = None,
         split_seed: int | None = None,
         metric: str | None = None,
+        standardize: bool = False,
     ) -> "GraphTask":
-        """A task from a PyG ``Data`` with ``x``, ``edge_index``, ``y`` and possibly masks."""
-        source = source_from_data(data, name)
+        """A task from a PyG ``Data`` with ``x``, ``edge_index``, ``y`` and possibly masks.
+
+        Args:
+            data: The graph.
+            name: What messages and results call it.
+            split: ``random``, or ``own``, that of the masks; by default this one if there is one.
+            split_seed: Which of the splits of that name.
+            metric: By default ``accuracy``, or ``micro-f1`` for many labels per node.
+            standardize: Scale every feature to mean 0 and standard deviation 1.
+        """
+        source = standardized(source_from_data(data, name), standardize)
         return cls.from_source(source, split=split, split_seed=split_seed, metric=metric)
 
     def __repr__(self) -> str:

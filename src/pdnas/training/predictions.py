@@ -52,6 +52,8 @@ def record_of(source: Source) -> DataRecord:
         normalize=source.normalize,
         undirected=source.undirected,
         feature_names=source.feature_names,
+        means=source.means,
+        deviations=source.deviations,
     )
 
 
