@@ -273,7 +273,7 @@ class RayExecutor(Executor):
                 "_system_config": {"enable_metrics_collection": False},
             }
         _check_answers(self._address)
-        self._ray._private.worker._worker_logs_enabled = False  # it prints where results go
+        _let_ray_print(False)
         for start in range(STARTS):
             try:
                 self._ray.init(
@@ -302,7 +302,7 @@ class RayExecutor(Executor):
                 self._ray.shutdown()
         finally:
             if self._is_ours:
-                self._ray._private.worker._worker_logs_enabled = True
+                _let_ray_print(True)
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
 
@@ -481,6 +481,13 @@ def _import_ray() -> Any:
             "--executor ray needs Ray, which is not installed; run pip install 'pdnas[ray]'."
         ) from None
     return ray
+
+
+def _let_ray_print(allowed: bool) -> None:
+    """Whether Ray prints what befalls its tasks, ``log_to_driver`` or not, where results go."""
+    from ray._private import worker  # its debugger does this; there is no public way
+
+    worker._worker_logs_enabled = allowed
 
 
 def _errors_of_clients() -> tuple[type[Exception], ...]:
