@@ -451,7 +451,7 @@ class FakeRay:
         """News of what is over, or what came of work."""
         return [(99,)] if ref == "news" else ("done", {}, None, None)
 
-    def cancel(self, ref: object, force: bool) -> None:
+    def cancel(self, ref: object, force: bool = False) -> None:
         self.heard.append("cancel")
         if self.error is not None:
             raise ConnectionError("The client has already been disconnected.")
