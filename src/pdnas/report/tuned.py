@@ -72,7 +72,7 @@ def _read_studies(journal: Path) -> dict[str, list["Entry"]]:
             return [from_json(line) for line in whole[log_number_from:]]
 
         def append_logs(self, logs: list[dict[str, Any]]) -> None:
-            raise NotImplementedError(f"{len(logs)} entries for a file that is only read")
+            raise RunError(f"{journal} is only read; {len(logs)} entries are too many.")
 
     try:
         storage = JournalStorage(Kept())
