@@ -117,6 +117,11 @@ BROKEN: dict[str, tuple[Arrays, str]] = {
                       "x_indptr": np.array([0, 3, 2, 1, 4])}, "do not form a sparse matrix"),
     "csr_shape": ({**sparse_parts("adj", sp.eye(4, format="csr")), "adj_shape": np.array(4)},
                   "do not form a sparse matrix"),
+    "csr_nothing": ({**sparse_parts("adj", sp.eye(4, format="csr")), "adj_shape": np.array(4),
+                     "adj_indptr": np.array([], dtype=int)}, "do not form a sparse matrix"),
+    "csr_negative": ({**sparse_parts("adj", sp.eye(4, format="csr")),
+                      "adj_shape": np.array([-1, 4]), "adj_indptr": np.array([], dtype=int)},
+                     "do not form a sparse matrix"),
     "csr_empty": ({**sparse_parts("adj", sp.eye(4, format="csr")), "adj_indptr": np.array([])},
                   "do not form a sparse matrix"),
 }  # fmt: skip

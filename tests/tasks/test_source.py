@@ -160,6 +160,16 @@ def test_a_node_without_a_label_among_several_graphs_is_refused(square: Data) ->
         source_from_graphs([square, other], "a")
 
 
+@pytest.mark.parametrize("shape", [(4,), (4, 2)])
+@pytest.mark.parametrize("known", [None, Known("single-label", ("a", "b"), 2)])
+def test_complex_labels_are_refused(
+    square: Data, shape: tuple[int, ...], known: Known | None
+) -> None:
+    square.y = torch.zeros(shape, dtype=torch.complex64)
+    with pytest.raises(TaskError, match="labels of 'a' are complex numbers; give whole ones"):
+        source_from_data(square, "a", known=known)
+
+
 def test_complex_features_are_refused(square: Data) -> None:
     square.x = torch.ones(4, 2, dtype=torch.complex64)
     with pytest.raises(TaskError, match="complex numbers; give real ones"):

@@ -123,6 +123,7 @@ def _csr(arrays: Arrays, prefix: str, path: Path) -> tuple[Csr, Tensor]:
     rows, num_cols = shape.tolist() if shape.numel() == 2 else (-1, -1)
     if (
         any(part.is_floating_point() for part in (cols, rowptr, shape))
+        or rows < 0
         or rowptr.numel() != rows + 1
         or int(rowptr[0]) != 0
         or int(rowptr[-1]) != cols.numel()

@@ -351,6 +351,8 @@ def _given_labels(data: Data, name: str) -> Tensor | None:
 
 def _labels(data: Data, name: str) -> Tensor:
     y = _tensor(data, "y", name)
+    if y.is_complex():
+        raise TaskError(f"The labels of '{name}' are complex numbers; give whole ones.")
     y = y.reshape(1) if y.dim() == 0 else y
     return y.squeeze(-1) if y.dim() == 2 and y.size(1) == 1 else y
 
