@@ -13,6 +13,7 @@ from pdnas.errors import RunError, UnknownNameError
 from pdnas.reproduce import TABLES, Table, base, reproduce
 from pdnas.reproduce.base import Figure, Records, Watcher, group
 from pdnas.reproduce.work import GivenWork, Leg, TableWork
+from pdnas.settings import WorkerFlags
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.tuning.work import Report
@@ -146,6 +147,15 @@ def test_a_disk_that_is_full_leaves_the_table_that_was_there(
     with pytest.raises(OSError, match="No space left"):
         make()
     assert table.read_bytes() == before
+
+
+@pytest.mark.ray
+def test_works_are_done_on_a_ray_cluster_too(
+    connected: None, make: Callable[..., Kept], tmp_path: Path
+) -> None:
+    told = make(workers=WorkerFlags(executor="ray"))
+    assert (set(told.keys), told.failures) == (ALL, {})
+    assert {path.stem for path in (tmp_path / "table" / "runs").iterdir()} == ALL
 
 
 @pytest.mark.parametrize("workers", [1, 3])
