@@ -1,11 +1,12 @@
 r"""How cost grows with the graph: synthetic graphs with planted classes, from few edges to many.
 
 Degrees follow a power law, and an edge joins two nodes of one class with probability ``HOMOPHILY``
-(a degree-corrected block model). Nodes have 100 features and one of 47 classes, and there are 26
-edges per node, as in ogbn-products. For every size, in a process of its own: the seconds of an
-epoch of a search and of a training, validation included, without and with the cutting into
-clusters, and the peak of memory. The exponent :math:`b` of :math:`t = a E^b` is fitted to the
-largest sizes, where fixed costs no longer matter.
+(a degree-corrected block model). Nodes have 100 features and one of 47 classes, and there are 50.5
+edges per node, as in ogbn-products, which has 123718280, counted in both directions as all edges
+are here. For every size, in a process of its own: the seconds of an epoch of a search and of a
+training, validation included, without and with the cutting into clusters, and the peak of memory;
+nothing where a step on the whole graph would not fit. The exponent :math:`b` of
+:math:`t = a E^b` is fitted to the largest sizes, where fixed costs no longer matter.
 
     python benchmarks/scale.py --device cpu --edges 100000 1000000 10000000 --batch-nodes 20000
 
@@ -40,9 +41,10 @@ from pdnas.tasks import GraphTask  # noqa: E402
 from pdnas.training import Recipe  # noqa: E402
 from pdnas.training.clusters import clusters  # noqa: E402
 from pdnas.training.device import find_device  # noqa: E402
+from pdnas.training.memory import Load, load_of, load_of_search, settle  # noqa: E402
 from pdnas.training.seeds import train_once  # noqa: E402
 
-FEATURES, CLASSES, DEGREE = 100, 47, 26
+FEATURES, CLASSES, DEGREE = 100, 47, 50.5
 """Of ogbn-products, the last one of both directions together."""
 
 HOMOPHILY, TAIL = 0.8, 2.5
@@ -50,6 +52,9 @@ HOMOPHILY, TAIL = 0.8, 2.5
 
 FITTED = 2
 """How many of the largest sizes tell how cost grows."""
+
+BLOCKS = 2
+"""Of the networks that are searched."""
 
 WARM = 2
 """Epochs before those that are timed."""
@@ -66,7 +71,7 @@ def planted(edges: int, seed: int = 0) -> GraphTask:
         seed: Of everything that is random.
     """
     generator = torch.Generator().manual_seed(seed)
-    nodes = max(20 * CLASSES, edges // DEGREE)
+    nodes = max(20 * CLASSES, round(edges / DEGREE))
     y = torch.randint(CLASSES, (nodes,), generator=generator)
     # Inverse transform of a Pareto law, cut off so that no node has all edges.
     weights = (1 - torch.rand(nodes, generator=generator, dtype=torch.float64)).pow(-1 / (TAIL - 1))
@@ -116,9 +121,20 @@ def peak_bytes(device: torch.device) -> int:
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def search_seconds(task: GraphTask, recipe: Recipe, hidden: int, epochs: int) -> float:
-    """Median time of an epoch of the default search."""
-    problem = Problem(task, SPACES["paper"], 2, hidden, recipe)
+def fits(recipe: Recipe, task: GraphTask, load: Load, device: torch.device) -> bool:
+    """Whether a step fits into memory, as ``--batching auto`` decides it; batches always do."""
+    if recipe.batch_nodes is not None:
+        return True
+    return settle(recipe, task, load, device=device, tell=lambda _: None).batching == "full"
+
+
+def search_seconds(task: GraphTask, recipe: Recipe, hidden: int, epochs: int) -> float | None:
+    """Median time of an epoch of the default search; none: it would not fit."""
+    problem = Problem(task, SPACES["paper"], BLOCKS, hidden, recipe)
+    device = problem.device
+    load = load_of_search(problem.space, task, BLOCKS, hidden, recipe, device, mixed=False)
+    if not fits(recipe, task, load, device):
+        return None
     seconds = []
     with PRESETS["default"].begin(problem) as search:
         for _ in range(WARM + epochs):
@@ -130,8 +146,11 @@ def search_seconds(task: GraphTask, recipe: Recipe, hidden: int, epochs: int) ->
 
 def train_seconds(
     architecture: Architecture, task: GraphTask, recipe: Recipe, hidden: int, epochs: int
-) -> tuple[float, float]:
-    """Median time of an epoch of a training, and its validation in the end."""
+) -> tuple[float | None, float | None]:
+    """Median time of an epoch of a training, and its validation in the end; none: it won't fit."""
+    device = task.graphs[0].y.device
+    if not fits(recipe, task, load_of(architecture, task, hidden, recipe, device), device):
+        return None, None
     clock: list[float] = []
     _, fit = train_once(
         architecture,
@@ -181,7 +200,8 @@ def do(arguments: argparse.Namespace) -> Record:
 
 def exponent(records: list[Record], figure: str) -> float | None:
     """Of the growth with edges, over the largest sizes; none where there are too few."""
-    largest = sorted(records, key=lambda record: record["edges"])[-FITTED:]
+    done = [record for record in records if record[figure] is not None]
+    largest = sorted(done, key=lambda record: record["edges"])[-FITTED:]
     if len(largest) < FITTED:
         return None
     logs = [(math.log(record["edges"]), math.log(record[figure])) for record in largest]
@@ -198,7 +218,8 @@ def table(records: list[Record]) -> str:
     for record in records:
         lines.append(
             f"| {record['edges']:,} | {record['nodes']:,} | {record['batch_nodes'] or 'all'} | "
-            f"{record['search_epoch_seconds']:.3f} | {record['training_epoch_seconds']:.3f} | "
+            f"{_cell(record['search_epoch_seconds'])} | "
+            f"{_cell(record['training_epoch_seconds'])} | "
             f"{record['cutting_seconds']:.1f} | {record['peak_bytes'] / 2**30:.2f} |"
         )
     lines.append("")
@@ -214,6 +235,10 @@ def table(records: list[Record]) -> str:
                     f"between the {FITTED} largest sizes."
                 )
     return "\n".join(lines) + "\n"
+
+
+def _cell(seconds: float | None) -> str:
+    return "does not fit" if seconds is None else f"{seconds:.3f}"
 
 
 def write(arguments: argparse.Namespace, records: list[Record]) -> None:

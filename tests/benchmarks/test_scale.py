@@ -24,7 +24,7 @@ def test_planted_graphs_have_classes_that_stay_together_and_hubs(scale: ModuleTy
     (graph,) = task.graphs
     sources, targets = graph.edge_index
     assert 0.9 * 100_000 < sources.numel() <= 100_000
-    assert (graph.num_nodes, graph.x.shape[1]) == (100_000 // scale.DEGREE, scale.FEATURES)
+    assert (graph.num_nodes, graph.x.shape[1]) == (round(100_000 / scale.DEGREE), scale.FEATURES)
     same = (graph.y[sources] == graph.y[targets]).float().mean()
     # Four in five by plan, and one in 47 of the others by accident; fewer without self-loops.
     assert 0.78 < float(same) < 0.83
@@ -66,15 +66,15 @@ def test_every_size_has_a_row(
 
     monkeypatch.setattr(scale, "run_units", here)
     output = tmp_path / "new" / "scale.json"
-    flags = ["--edges", "20000", "40000", "--batch-nodes", "300", "--epochs", "1", "--hidden", "4"]
+    flags = ["--edges", "20000", "60000", "--batch-nodes", "300", "--epochs", "1", "--hidden", "4"]
     monkeypatch.setattr(sys, "argv", ["scale.py", "--device", "cpu", *flags, "-o", str(output)])
     scale.main()
     written = json.loads(output.read_text())
     assert [(one["batch_nodes"], one["nodes"]) for one in written["records"]] == [
         (None, 940),
-        (None, 1538),
+        (None, 1188),
         (300, 940),
-        (300, 1538),
+        (300, 1188),
     ]
     for record in written["records"]:
         assert record["search_epoch_seconds"] > 0
@@ -83,4 +83,19 @@ def test_every_size_has_a_row(
     table = output.with_suffix(".md").read_text()
     assert table.count("| 300 |") == 2
     assert table.count("edges^") == 4
-    assert "--edges 20000 40000 --batch-nodes 300 --epochs 1" in written["command"]
+    assert "--edges 20000 60000 --batch-nodes 300 --epochs 1" in written["command"]
+
+
+def test_what_does_not_fit_is_said_to(scale: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pdnas.training.memory.free_bytes", lambda _: 2**22)
+    flags = argparse.Namespace(
+        unit="100000/full", device="cpu", threads=1, hidden=4, epochs=1, batch_nodes=300
+    )
+    whole = scale.do(flags)
+    assert (whole["search_epoch_seconds"], whole["training_epoch_seconds"]) == (None, None)
+    assert whole["val"] is None
+    flags.unit = "100000/300"
+    cut = scale.do(flags)
+    assert cut["search_epoch_seconds"] > 0
+    assert scale.exponent([whole, whole, cut], "search_epoch_seconds") is None
+    assert scale.table([whole, cut]).count("does not fit") == 2
