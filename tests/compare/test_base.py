@@ -325,7 +325,7 @@ def test_processes_do_the_work(tiny_task: GraphTask, tmp_path: Path) -> None:
     assert plan.TIMED == 5
 
 
-@pytest.mark.parametrize("task", ["cora", "citeseer"])
+@pytest.mark.parametrize("task", ["cora", "citeseer", "pubmed"])
 def test_the_comparisons_of_this_repository_are_of_the_work_that_there_is_now(task: str) -> None:
     folder = Path(__file__).parents[2] / "benchmarks" / "results" / "compare" / task
     settings = base.CompareSettings.model_validate_json((folder / "settings.json").read_bytes())

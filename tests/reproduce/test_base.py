@@ -399,7 +399,7 @@ def test_a_single_training_has_no_interval(leg_of: MakeLeg) -> None:
     assert str(Figure.of([leg_of("mine", 0.5)])) == "50.00 (1.5K)"
 
 
-@pytest.mark.parametrize("name", ["citation-public", "citation-split"])
+@pytest.mark.parametrize("name", ["citation-public", "citation-split", "search-time"])
 def test_the_tables_of_this_repository_are_of_the_work_that_there_is_now(name: str) -> None:
     folder = Path(__file__).parents[2] / "benchmarks" / "results" / name
     done = {path.stem: Leg.model_validate_json(path.read_bytes()) for path in folder.glob("runs/*")}
