@@ -12,7 +12,6 @@ from pdnas.models.baselines import BASELINES
 from pdnas.reproduce import base, ppi
 from pdnas.reproduce.base import TABLES, reproduce
 from pdnas.reproduce.ppi import (
-    DEPTHS,
     FOUND,
     GIVEN,
     MAX_PARAMETERS,
@@ -22,7 +21,7 @@ from pdnas.reproduce.ppi import (
     WIDTHS,
     Ppi,
     Scale,
-    residual,
+    plain,
 )
 from pdnas.reproduce.work import GivenWork, HeatWork, Leg, SearchedWork, TableWork
 from pdnas.space import INDUCTIVE
@@ -50,7 +49,7 @@ def chosen(leg_of: MakeLeg, row: str, val: float, blocks: int, hidden: int = 512
         row,
         task="ppi",
         choice_val=val,
-        architecture=residual(blocks),
+        architecture=plain(blocks),
         hidden=hidden,
         recipe=RECIPES["inductive"].changed(epochs=40),
         search_seconds=10.0,
@@ -64,7 +63,7 @@ def searched(leg_of: MakeLeg, row: str, *, searches: int = 1) -> dict[str, Leg]:
         f"{row}-search-{depth}-{seed}": chosen(
             leg_of, f"{row}, search", depth / 10 + seed / 100, depth, hidden=100 + seed
         )
-        for depth in DEPTHS
+        for depth in WIDTHS
         for seed in range(searches)
     }
 
@@ -73,7 +72,7 @@ def heated(leg_of: MakeLeg, row: str) -> dict[str, Leg]:
     """All heats of a row; three blocks are the best."""
     return {
         f"{row}-heat-{depth}": chosen(leg_of, f"{row}, heat", 1 - abs(depth - 3) / 10, depth)
-        for depth in DEPTHS
+        for depth in WIDTHS
     }
 
 
@@ -89,13 +88,13 @@ def test_baselines_and_searches_of_every_depth_come_first() -> None:
     finals = {key for key, work in made.items() if isinstance(work, GivenWork)}
     assert finals == {f"{row}-{seed}" for row in GIVEN for seed in range(3)}
     searches = {key: work for key, work in made.items() if isinstance(work, SearchedWork)}
-    assert set(searches) == {f"{row}-search-{depth}-0" for row in FOUND for depth in DEPTHS}
+    assert set(searches) == {f"{row}-search-{depth}-0" for row in FOUND for depth in WIDTHS}
     assert set(made) == finals | set(searches)
     for key, work in searches.items():
         job = work.job
         job.check()
         assert key == f"{job.strategy.name}-search-{job.blocks[0]}-0"
-        assert (job.space, job.hidden) == (INDUCTIVE, WIDTHS)
+        assert (job.space, job.hidden) == (INDUCTIVE, (WIDTHS[job.blocks[0]],))
         assert job.max_parameters == MAX_PARAMETERS
         assert job.recipe.epochs < 100, "networks are chosen by short trainings"
         assert work.seeds == 0, "a search ends with a choice"
@@ -117,10 +116,10 @@ def test_the_best_search_of_each_depth_is_trained_longer(leg_of: MakeLeg) -> Non
     assert not [key for key in works(dict([*done.items()][:1]), searches=2) if "heat" in key]
     made = works(done, searches=2)
     heats = {key: work for key, work in made.items() if isinstance(work, HeatWork)}
-    assert set(heats) == {f"pdnas-heat-{depth}" for depth in DEPTHS}
-    for depth in DEPTHS:
+    assert set(heats) == {f"pdnas-heat-{depth}" for depth in WIDTHS}
+    for depth in WIDTHS:
         work = heats[f"pdnas-heat-{depth}"]
-        assert (work.architecture, work.hidden) == (residual(depth), 101), "of the second search"
+        assert (work.architecture, work.hidden) == (plain(depth), 101), "of the second search"
         assert work.recipe.epochs == WHOLE.heat_epochs
     assert "pdnas-0" not in made
 
@@ -134,17 +133,19 @@ def test_the_best_of_the_heats_is_trained_to_the_end_with_every_seed(leg_of: Mak
         work = made[f"pdnas-{seed}"]
         assert isinstance(work, GivenWork)
         assert not isinstance(work, HeatWork)
-        assert work.architecture == residual(3)
+        assert work.architecture == plain(3)
         assert work.recipe == RECIPES["inductive"].changed(epochs=WHOLE.epochs)
     assert "graphnas-0" not in made
     heat = made["pdnas-heat-3"]
     assert not {*heat.final_seeds()} & {*made["pdnas-0"].final_seeds()}
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("depth", WIDTHS)
 def test_what_searches_begin_with_is_in_the_space_and_fits(depth: int) -> None:
-    assert INDUCTIVE.plain(residual(depth)) in INDUCTIVE
-    assert residual(depth).parameters(Proteins, min(WIDTHS)) <= MAX_PARAMETERS
+    assert INDUCTIVE.plain(plain(depth)) in INDUCTIVE
+    size = plain(depth).parameters(Proteins, WIDTHS[depth])
+    assert size <= MAX_PARAMETERS
+    assert depth == 2 or size > 0.95 * MAX_PARAMETERS, "room is left"
 
 
 def test_the_baselines_have_the_sizes_that_are_known_of_them() -> None:
@@ -158,7 +159,7 @@ def test_the_table_has_the_papers_figures_and_ours_with_the_note(leg_of: MakeLeg
     done = {
         **searched(leg_of, "pdnas"),
         **heated(leg_of, "pdnas"),
-        **final(leg_of, "pdnas", 0.994, 0.996, parameters=2_000_000, architecture=residual(3)),
+        **final(leg_of, "pdnas", 0.994, 0.996, parameters=2_000_000, architecture=plain(3)),
         **final(leg_of, "sage", 0.99, 0.992, architecture=BASELINES["sage-ppi"].design),
     }
     text = Ppi().markdown(done)
@@ -185,7 +186,7 @@ def test_a_miss_is_called_one(
     test: float, parameters: int, rival: float, said: list[str], leg_of: MakeLeg
 ) -> None:
     done = {
-        **final(leg_of, "pdnas", test, parameters=parameters, architecture=residual(3)),
+        **final(leg_of, "pdnas", test, parameters=parameters, architecture=plain(3)),
         **final(leg_of, "sage", rival),
     }
     text = Ppi().markdown(done)
@@ -210,7 +211,7 @@ def small(monkeypatch: pytest.MonkeyPatch, rings: GraphTask, here: None) -> Scal
     """The table on the rings, with works of a moment in this process."""
     task = replace(rings, source=replace(rings.source, name="ppi", note=NOTE))
     monkeypatch.setattr(base, "load_task", lambda *_, **__: task)
-    scale = QUICK._replace(depths=(2,), widths=(4,), width=4)
+    scale = QUICK._replace(widths={2: 8}, width=4)
     monkeypatch.setattr(ppi, "QUICK", scale)
     return scale
 
