@@ -66,6 +66,15 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(
         RunDirectory.create(tmp_path / "run", "test")
 
 
+def test_a_run_that_no_folder_can_be_called_is_one_sentence(tmp_path: Path) -> None:
+    for act in (RunDirectory.open, lambda path: RunDirectory.create(path, "test")):
+        with pytest.raises(
+            RunError, match=r"a b' cannot be a path: no file's name has a null byte"
+        ):
+            act(tmp_path / "a\0b")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_run_below_a_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match="cannot be made"):

@@ -160,3 +160,8 @@ def test_the_first_difference_is_named(
     before: dict[str, Any], now: dict[str, Any], expected: str | None
 ) -> None:
     assert difference(before, now) == expected
+
+
+def test_a_folder_that_no_folder_can_be_called_is_one_sentence() -> None:
+    with pytest.raises(RunError, match="'a b' cannot be a path"):
+        open_folder(Path("a\0b"), {}, lambda _: None)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from pdnas.errors import RunError
+from pdnas.files import write_whole
 from pdnas.registry import Registry
 from pdnas.reproduce.work import Leg, SearchedWork, TableWork, controls
-from pdnas.runs import Record, Scores, write_whole
+from pdnas.runs import Record, Scores
 from pdnas.settings import WorkerFlags
 from pdnas.tasks import GraphTask, load_task
 from pdnas.tuning.pieces import Pieces, PieceWatcher, open_folder

@@ -15,7 +15,7 @@ from pdnas.diagram import draw_svg
 from pdnas.errors import RunError, shown
 from pdnas.models import AnyDesign, Network, make_network
 from pdnas.notebook import figures, headings, html_table, noted
-from pdnas.runs.record import Figure, Record
+from pdnas.runs.record import Count, Figure, Record, Seconds, Share
 from pdnas.runs.scores import Scores
 from pdnas.tasks.labels import Kind, Metric
 
@@ -56,14 +56,14 @@ class Trial(Record):
     """
 
     architecture: Architecture
-    hidden: int
-    seed: int
+    hidden: Count
+    seed: Count
     shared_val: Figure | None
-    val: Figure
-    epoch: int
-    epochs: int
-    rungs: tuple[float, ...]
-    seconds: float
+    val: Share
+    epoch: Count
+    epochs: Count
+    rungs: tuple[Share, ...]
+    seconds: Seconds
 
 
 class Control(Record):

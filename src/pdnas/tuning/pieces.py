@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ConfigDict, ValidationError
 
 from pdnas.errors import RunError, first_complaint
+from pdnas.files import check_path
 from pdnas.runs import SETTINGS, Record, RunDirectory
 from pdnas.tuning.executor import Done, Executor, Failed
 from pdnas.tuning.work import Work
@@ -152,6 +153,7 @@ def open_folder(
         refusal: Why settings that are there and are others are not accepted, as the end of a
             sentence about the folder; none: they are.
     """
+    check_path(folder, RunError)
     place = folder / SETTINGS
     if place.is_file():
         there = place.read_bytes()
