@@ -21,7 +21,7 @@ from pdnas.architecture import Architecture
 from pdnas.errors import SearchError, first_complaint, shown
 from pdnas.models import GraphNetwork
 from pdnas.registry import Registry
-from pdnas.runs import Record
+from pdnas.runs import MOST, Record
 from pdnas.search.problem import Problem
 from pdnas.training.fit import seeded
 
@@ -157,7 +157,7 @@ class Strategy(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str
-    epochs: int = Field(400, ge=1, description="Epochs of the search.")
+    epochs: int = Field(400, ge=1, le=MOST, description="Epochs of the search.")
 
     @abstractmethod
     def start(self, problem: Problem) -> Search:

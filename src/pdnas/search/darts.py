@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from pdnas.architecture import Architecture
 from pdnas.errors import SearchError
 from pdnas.models import GraphNetwork
+from pdnas.runs import MOST
 from pdnas.search.base import (
     STRATEGIES,
     Candidate,
@@ -56,7 +57,7 @@ class Darts(Strategy):
     """
 
     name: Literal["darts"] = "darts"
-    epochs: int = Field(50, ge=1, description="Epochs of the search.")
+    epochs: int = Field(50, ge=1, le=MOST, description="Epochs of the search.")
     weight_lr: float = Field(0.005, gt=0, description="Learning rate of the shared weights.")
     architecture_lr: float = Field(
         0.1, gt=0, description="Learning rate of the logits of ops and shortcuts."
@@ -65,7 +66,10 @@ class Darts(Strategy):
         0.001, ge=0, description="Pull of these logits towards zero, where all is equally likely."
     )
     pool: int = Field(
-        16, ge=1, description="Architectures that are proposed at the end, the likeliest first."
+        16,
+        ge=1,
+        le=MOST,
+        description="Architectures that are proposed at the end, the likeliest first.",
     )
 
     def start(self, problem: Problem) -> "DartsSearch":

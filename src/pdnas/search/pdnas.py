@@ -13,6 +13,7 @@ from pdnas.architecture import Architecture
 from pdnas.errors import SearchError
 from pdnas.models import GraphNetwork
 from pdnas.registry import Registry
+from pdnas.runs import MOST
 from pdnas.search.additive import AdditiveModel
 from pdnas.search.base import (
     STRATEGIES,
@@ -69,15 +70,17 @@ class Pdnas(Strategy):
     """Settings of the paper's search; the defaults are those that validation favors."""
 
     name: Literal["pdnas"] = "pdnas"
-    train_steps: int = Field(1, ge=1, description="Steps of the weights in each epoch.")
+    train_steps: int = Field(1, ge=1, le=MOST, description="Steps of the weights in each epoch.")
     weight_lr: float = Field(0.005, gt=0, description="Learning rate of the shared weights.")
     architecture_lr: float = Field(
         0.02, gt=0, description="Learning rate of the controller and the router."
     )
-    anneal_start: int = Field(80, ge=0, description="Epoch from which the noise is lowered.")
+    anneal_start: int = Field(
+        80, ge=0, le=MOST, description="Epoch from which the noise is lowered."
+    )
     anneal_rate: float = Field(1.0, ge=0, description="How fast it is lowered.")
     warm_up: int = Field(
-        400, ge=0, description="Epochs at first in which all paths are equally likely."
+        400, ge=0, le=MOST, description="Epochs at first in which all paths are equally likely."
     )
     estimator: Estimator = Field(
         "additive",
@@ -92,12 +95,18 @@ class Pdnas(Strategy):
         "off", description="Whether the controller looks at the graph."
     )
     pool: int = Field(
-        128, ge=1, description="Architectures that are ranked by the shared weights at the end."
+        128,
+        ge=1,
+        le=MOST,
+        description="Architectures that are ranked by the shared weights at the end.",
     )
     adapted: int = Field(
-        32, ge=0, description="How many of them adapt the weights before they are ranked again."
+        32,
+        ge=0,
+        le=MOST,
+        description="How many of them adapt the weights before they are ranked again.",
     )
-    adapt_epochs: int = Field(10, ge=1, description="For how many epochs they do.")
+    adapt_epochs: int = Field(10, ge=1, le=MOST, description="For how many epochs they do.")
     climb: Literal["off", "on"] | None = Field(
         None,
         description="Whether the rest of a budget of seconds is spent on what trainings so far "
