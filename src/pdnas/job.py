@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, TypedDict
+from typing import Annotated, Any, Literal, Protocol, Self, TypedDict
 
 import torch
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from pdnas.architecture import Architecture, check_hidden
 from pdnas.errors import SearchError
@@ -231,6 +231,12 @@ class Progress(Record):
     weights: str | None = Field(None, pattern=r"^(candidate|final)-\d+\.safetensors$")
     seconds: Seconds = 0.0
     history_bytes: Count = 0
+
+    @model_validator(mode="after")
+    def _follows(self) -> Self:
+        if not self.trials and (self.weights is not None or self.finals or self.controls):
+            raise ValueError("there are weights or trainings of a choice, but nothing to choose of")
+        return self
 
     @classmethod
     def new(cls, job: Job, task: GraphTask, plan: Plan) -> "Progress":

@@ -18,8 +18,10 @@ from typing import Any
 
 import optuna
 import pytest
+import torch
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from safetensors.torch import load_file, save_file
 from tests.conftest import Here
 
 from pdnas.cli.flags import WorkerChanges
@@ -400,6 +402,40 @@ def test_a_search_with_a_value_that_makes_no_sense_is_one_sentence(
     assert said in one_sentence(pdnas("resume", searched))
     if name == "settings.json":
         assert "\n" not in one_sentence(pdnas("report", searched, "-o", "page.html"))
+
+
+def test_a_choice_of_nothing_is_one_sentence(pdnas: Pdnas, searched: Path) -> None:
+    (searched / "result.json").unlink()
+    change(searched / "checkpoint/pipeline.json", "trials", value=[])
+    change(searched / SETTINGS, "job", "budget_seconds", value=1e-9)
+    assert "but nothing to choose of" in one_sentence(pdnas("resume", searched))
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.int64])
+def test_weights_of_another_type_are_one_sentence(
+    pdnas: Pdnas, run: Path, tiny: Path, kind: torch.dtype
+) -> None:
+    for name in ("model.safetensors", "checkpoint/model.safetensors"):
+        weights = load_file(run / name)
+        save_file({key: weight.to(kind) for key, weight in weights.items()}, run / name)
+    for words in (["predict", run, tiny, "-o", "all.csv"], ["export", run]):
+        said = one_sentence(pdnas(*words))
+        assert "The weights do not fit the architecture" in said
+        assert f"is of {kind}, not of torch.float32); train again." in said
+    (run / "result.json").unlink()
+    assert "The weights do not fit the architecture" in one_sentence(pdnas("resume", run))
+
+
+def test_weights_of_another_shape_where_the_budget_is_spent_are_one_sentence(
+    pdnas: Pdnas, searched: Path
+) -> None:
+    (searched / "result.json").unlink()
+    path = searched / "checkpoint/pipeline.json"
+    place = searched / "checkpoint" / json.loads(path.read_bytes())["weights"]
+    save_file({key: weight[:1] for key, weight in load_file(place).items()}, place)
+    change(path, "finals", value=[])
+    change(searched / SETTINGS, "job", "budget_seconds", value=1e-9)
+    assert "The weights do not fit the architecture" in one_sentence(pdnas("resume", searched))
 
 
 def test_a_control_that_was_not_asked_for_is_one_sentence(pdnas: Pdnas, searched: Path) -> None:

@@ -469,6 +469,12 @@ def test_the_command_of_a_run_is_read_whatever_else_its_settings_hold(
     assert run.read_record(SETTINGS, AnySettings).command == command
 
 
+def test_a_history_that_cannot_be_cut_is_one_sentence(run: RunDirectory) -> None:
+    (run.path / HISTORY).mkdir()
+    with pytest.raises(RunError, match=r"history\.jsonl' cannot be written \(Is a directory\)"):
+        run.cut_history(0)
+
+
 @pytest.mark.parametrize("values", [{}, {"command": "tasks"}, {"command": None}])
 def test_settings_of_no_known_command_are_one_sentence(
     run: RunDirectory, values: dict[str, Any]

@@ -23,7 +23,7 @@ from pdnas.runs.directory import (
 from pdnas.runs.machine import environment
 from pdnas.runs.predictions import Predictions
 from pdnas.runs.record import MOST, Count, Figure, Record, Seconds, Share
-from pdnas.runs.result import Control, DataRecord, Result, SearchReport, SplitRecord, Trial
+from pdnas.runs.result import Control, DataRecord, Result, SearchReport, SplitRecord, Trial, fill
 from pdnas.runs.scores import Difference, Scores
 
 __all__ = [
@@ -60,5 +60,6 @@ __all__ = [
     "SplitRecord",
     "Trial",
     "environment",
+    "fill",
     "load_run",
 ]

@@ -310,8 +310,11 @@ class RunDirectory:
                 f"'{path}' is damaged: it has {there} bytes of the {length} that were recorded; "
                 "start the run again in another directory."
             )
-        if there > length:
-            os.truncate(path, length)
+        try:
+            if there > length:
+                os.truncate(path, length)
+        except OSError as error:
+            raise self._cannot_write(HISTORY, error) from None
 
     def result(self) -> Result:
         """The result of a finished run, with its network."""

@@ -73,6 +73,10 @@ class Pieces(Generic[R]):
                 stored = path.read_bytes()
                 self.done[path.stem] = kind.model_validate_json(stored)
                 self._sums[path.stem] = Fingerprint.model_validate_json(stored).work_sha256
+            except OSError as error:
+                raise RunError(
+                    f"'{path}' cannot be read ({error.strerror}); check its permissions."
+                ) from None
             except ValidationError as error:
                 raise RunError(
                     f"'{path}' is damaged: {first_complaint(error)}; delete it and run again."
@@ -156,7 +160,12 @@ def open_folder(
     check_path(folder, RunError)
     place = folder / SETTINGS
     if place.is_file():
-        there = place.read_bytes()
+        try:
+            there = place.read_bytes()
+        except OSError as error:
+            raise RunError(
+                f"'{place}' cannot be read ({error.strerror}); check its permissions."
+            ) from None
         if there != (json.dumps(settings, indent=2) + "\n").encode():
             reason = refusal(there)
             if reason is not None:
