@@ -146,6 +146,8 @@ class Search(ABC):
         """Take over a saved state."""
         self.load(below("search/", state))
         self.epoch = int(state["epoch"])
+        if not 0 <= self.epoch <= self.epochs:
+            raise ValueError(f"epoch {self.epoch} of {self.epochs} is none")
         torch.set_rng_state(state["random"])
         if self.problem.device.type == "cuda":
             torch.cuda.set_rng_state(state["random-cuda"], self.problem.device)
@@ -263,6 +265,15 @@ def load_learned(
             raise ValueError(f"{path} has the shape {list(value.shape)}")
         state.setdefault(numbers[name], {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def like(own: Tensor, stored: Tensor) -> Tensor:
+    """A stored tensor, which must be of the kind of that whose place it takes."""
+    if (stored.shape, stored.dtype) != (own.shape, own.dtype):
+        raise ValueError(
+            f"{stored.dtype} {list(stored.shape)} is not as {own.dtype} {list(own.shape)}"
+        )
+    return stored
 
 
 def above(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -24,6 +24,7 @@ from pdnas.search.base import (
     above,
     below,
     learned,
+    like,
     load_learned,
     never,
 )
@@ -230,6 +231,6 @@ class DartsSearch(Search):
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self._generator.set_state(tensors["generator"])
-        self._entropies = tensors["entropies"]
+        self._entropies = like(self._entropies, tensors["entropies"])
         self.shared.load(below("supernet/", tensors))
         load_learned(self._choosers, self.architecture_optimizer, below("choosers/", tensors))

@@ -24,6 +24,7 @@ from pdnas.search.base import (
     above,
     below,
     learned,
+    like,
     load_learned,
     never,
 )
@@ -448,9 +449,12 @@ class PdnasSearch(Search):
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self._generator.set_state(tensors["generator"])
-        self._entropies = tensors["entropies"]
+        self._entropies = like(self._entropies, tensors["entropies"])
+        seen = len(tensors["model/choices"])
         for name in SEEN:
-            setattr(self._model, name, tensors[f"model/{name}"])
+            own: Tensor = getattr(self._model, name)
+            own = own.new_empty(seen, *own.shape[1:])
+            setattr(self._model, name, like(own, tensors[f"model/{name}"]))
         self.shared.load(below("supernet/", tensors))
         load_learned(self._choosers, self.architecture_optimizer, below("choosers/", tensors))
 
