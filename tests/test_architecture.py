@@ -397,3 +397,10 @@ def test_numbers_of_any_size_are_one_short_sentence(number: int) -> None:
         with pytest.raises(PdnasError) as caught:
             Architecture.from_json(text)
         assert len(str(caught.value)) < 600
+
+
+def test_what_no_file_can_be_called_is_one_sentence() -> None:
+    mine = Architecture(blocks=(BlockSpec(),))
+    for act in (Architecture.load, mine.save):
+        with pytest.raises(ArchitectureError, match=r"'a b\.json' cannot be a path"):
+            act("a\0b.json")

@@ -34,6 +34,7 @@ def test_what_is_not_given_to_a_job_keeps_its_default() -> None:
         ({"blocks": "two"}, r"cannot be set so: blocks: "),
         ({"seeds": 2.5}, r"cannot be set so: seeds: "),
         ({"strategy": {"name": "pdnas", "epochs": 0}}, r"cannot be set so: strategy\.epochs: "),
+        ({"strategy": {"name": "pdnas", "pool": 10**400}}, r"strategy\.pool: Input should be less"),
         ({"strategy": {"name": "pdnass"}}, r"Unknown strategy 'pdnass'.* did you mean 'pdnas'\?"),
         ({"recipe": {"lr": 0}}, r"The recipe is not valid: lr: Input should be greater"),
     ],

@@ -12,6 +12,7 @@ TESTS = ROOT / "tests"
 
 ORDER = (
     {"errors"},
+    {"files"},
     {"registry", "toml", "picture", "notebook"},
     {"ops"},
     {"architecture", "tasks"},

@@ -41,6 +41,12 @@ def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
         find_architecture(name)
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\0b.json", "a\ud800.json"])
+def test_what_no_file_can_be_called_is_one_sentence(name: str) -> None:
+    with pytest.raises(PdnasError, match=r"Unknown baseline|cannot be a path"):
+        find_architecture(name)
+
+
 def test_a_strategy_has_the_settings_of_its_preset() -> None:
     assert find_strategy("pdnas", "paper", changes={}) == PRESETS["paper"]
     with pytest.raises(PdnasError, match="only the strategy 'pdnas' has presets"):

@@ -95,7 +95,7 @@ def test_what_a_run_needs_is_never_written(name: str, run: Path) -> None:
         ("pipe", "is a device or a pipe"),
         ("to-device", "is a device or a pipe"),
         ("no/a.csv", "There is no folder '.*no' for the output"),
-        ("x" * 5000, r"cannot be written \(File name too long\)"),
+        ("x" * 5000, r"cannot be a path: it is too long"),
     ],
 )
 def test_what_is_no_file_is_refused(name: str, expected: str, tmp_path: Path) -> None:
@@ -106,6 +106,13 @@ def test_what_is_no_file_is_refused(name: str, expected: str, tmp_path: Path) ->
     refused(expected, tmp_path / name, force=True)
     with pytest.raises(PdnasError, match=expected):
         check_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a\\u0000b", "x" * 300])
+def test_data_that_no_file_can_be_called_are_one_sentence(run: Path, name: str) -> None:
+    (run / "settings.json").write_text(f'{{"command": "train", "task": {{"task": "{name}"}}}}')
+    with pytest.raises(PdnasError, match="cannot be a path"):
+        data_of(run)
 
 
 def test_a_run_says_which_data_it_is_on(run: Path, data: Path) -> None:

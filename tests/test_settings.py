@@ -33,6 +33,12 @@ def test_split_seeds_are_a_number_a_span_or_a_list(
     assert TaskFlags(split_seeds=text).chosen_splits() == seeds
 
 
+@pytest.mark.parametrize("text", ["9" * 5000, f"0..{'9' * 5000}", f"1,{'9' * 5000}"])
+def test_a_split_seed_beyond_all_measure_is_one_sentence(text: str) -> None:
+    with pytest.raises(PdnasError, match="cannot be read; write one number, a span"):
+        TaskFlags(split_seeds=text).chosen_splits()
+
+
 @pytest.mark.parametrize(
     "text", ["", "a", "-1", "1.5", "9..0", "0..", "..3", "0...3", "1,", ",1", "1,,2", "1,1", "0 1"]
 )

@@ -542,6 +542,8 @@ def refuse_work() -> None:
         if supply() is not None:
             raise Begun
 
+    # A thousand threads are no hostile number, but their stacks need more than MEMORY.
+    torch.set_num_threads = lambda nthreads: None  # noqa: ARG005
     works = [(place, "train_once") for place in (trials, finals, seeds)]
     for place, name in [*works, (plan, "measure")]:
         setattr(place, name, begin)
@@ -720,8 +722,12 @@ def limit_memory() -> None:
 def try_plainly(
     trial: Trial, reader: Reader, seconds: int, chance: random.Random, kept: Path
 ) -> None:
-    """Change samples until the time is over, and keep an input of each kind of finding."""
+    """Change samples until the time is over, and keep an input of each kind of finding.
+
+    One that hangs, or takes the process with it, is kept as ``latest``.
+    """
     limit_memory()
+    latest = kept / "latest"
     began, tried, samples = time.monotonic(), 0, reader.inputs()
     found: set[str] = set()
     while time.monotonic() - began < seconds:
@@ -729,6 +735,7 @@ def try_plainly(
         for _ in range(1 + chance.randrange(4)):
             data = mutate(data, chance)[:LONGEST]
         tried += 1
+        latest.write_bytes(data)
         faulthandler.dump_traceback_later(SLOWEST, exit=True)
         try:
             trial(data)
@@ -742,6 +749,7 @@ def try_plainly(
                 traceback.print_exception(error)
                 print(f"a finding: {kind}: {place}", flush=True)
         faulthandler.cancel_dump_traceback_later()
+    latest.unlink(missing_ok=True)
     print(f"{tried} inputs in {seconds} s, {len(found)} findings; {trial.told()}")
     sys.exit(bool(found))
 

@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from pdnas.errors import ArchitectureError, PdnasError, first_complaint, shown
+from pdnas.files import check_path, write_whole
 from pdnas.notebook import html_table
 from pdnas.ops import PROPAGATIONS, SLOTS, Dims, Op
 from pdnas.ops.attention import Normalization
@@ -210,8 +211,9 @@ class Architecture(BaseModel):
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file."""
+        check_path(path, ArchitectureError)
         try:
-            Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+            write_whole(Path(path), f"{self.to_json()}\n".encode())
         except OSError as error:
             raise ArchitectureError(
                 f"The architecture cannot be written to '{path}' ({error.strerror}); give a path "
@@ -242,6 +244,7 @@ class Architecture(BaseModel):
 
 def read_architecture_file(path: str | Path) -> str:
     """The text of a file that someone says to hold an architecture."""
+    check_path(path, ArchitectureError)
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Annotated, Any, Literal, Protocol, Self, TypedDict
 
 import torch
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from pdnas.architecture import Architecture, check_hidden
 from pdnas.errors import SearchError
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import refusal, unknown
-from pdnas.runs import Record, Trial
+from pdnas.runs import Count, Record, Seconds, Trial
 from pdnas.search import Candidate, Strategy
 from pdnas.search.base import AnyStrategy
 from pdnas.search.pdnas import PRESETS
@@ -27,6 +27,10 @@ TUNED_COPIES = 4
 
 MANY = 10_000
 """More seeds or candidates than anyone means to ask for."""
+
+
+Estimate = Annotated[float, Field(ge=0, le=1e30)]
+"""How long something may take, in seconds."""
 
 
 class Job(Record, allow_inf_nan=True):
@@ -82,6 +86,13 @@ class Job(Record, allow_inf_nan=True):
 
     def check(self) -> None:
         """Refuse what makes no sense, before anything is computed."""
+        self.check_numbers()
+        for name in self.controls:
+            if name != "random" and name not in BASELINES:
+                raise unknown("control", name, ["random", *BASELINES])
+
+    def check_numbers(self) -> None:
+        """The same for what depends on no names, which whoever reads a run need not know."""
         for name, values in (("--blocks", self.blocks), ("--hidden", self.hidden)):
             if not values or len(set(values)) < len(values):
                 raise SearchError(
@@ -100,9 +111,6 @@ class Job(Record, allow_inf_nan=True):
                 raise SearchError(f"{name} is {count}; give 0 to {MANY}.")
         if len(set(self.controls)) < len(self.controls):
             raise SearchError(f"--controls has {list(self.controls)}; name each of them once.")
-        for name in self.controls:
-            if name != "random" and name not in BASELINES:
-                raise unknown("control", name, ["random", *BASELINES])
         for num_blocks in self.blocks:
             check_blocks(num_blocks)
         for architecture in self.incumbents:
@@ -146,12 +154,12 @@ class Plan(Record):
             more is learned by training others.
     """
 
-    epochs: int
-    search_seconds: float
-    candidate_seconds: float
-    tune_seconds: float
-    final_seconds: float
-    epoch_seconds: float
+    epochs: Count
+    search_seconds: Estimate
+    candidate_seconds: Estimate
+    tune_seconds: Estimate
+    final_seconds: Estimate
+    epoch_seconds: Estimate
     refines: bool = True
 
     @property
@@ -175,13 +183,13 @@ class Cell(Record):
         stopped: Whether it ended before its time, because a watcher had seen enough.
     """
 
-    num_blocks: int
-    hidden: int
-    epochs: int
-    candidates: tuple[Candidate, ...]
+    num_blocks: Count
+    hidden: Count
+    epochs: Count
+    candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
     warnings: tuple[str, ...]
-    seconds: float
-    refine_seconds: float
+    seconds: Seconds
+    refine_seconds: Seconds
     stopped: bool = False
 
 
@@ -213,14 +221,22 @@ class Progress(Record):
     trials: tuple[Trial, ...] = ()
     job_recipe: Recipe | None = None
     recipe: Recipe | None = None
-    tune_seconds: float = 0.0
+    tune_seconds: Seconds = 0.0
     finals: tuple[Training, ...] = ()
-    controls: dict[str, tuple[Training, ...]] = Field(default_factory=dict)
+    controls: dict[str, Annotated[tuple[Training, ...], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
     lost: dict[str, str] = Field(default_factory=dict)
     cut: bool = False
     weights: str | None = Field(None, pattern=r"^(candidate|final)-\d+\.safetensors$")
-    seconds: float = 0.0
-    history_bytes: int = 0
+    seconds: Seconds = 0.0
+    history_bytes: Count = 0
+
+    @model_validator(mode="after")
+    def _follows(self) -> Self:
+        if not self.trials and (self.weights is not None or self.finals or self.controls):
+            raise ValueError("there are weights or trainings of a choice, but nothing to choose of")
+        return self
 
     @classmethod
     def new(cls, job: Job, task: GraphTask, plan: Plan) -> "Progress":
@@ -241,10 +257,10 @@ class Mark(Record):
         stopped: Whether the search is not to go on, because a watcher had seen enough.
     """
 
-    cell: int
-    seconds: float
-    elapsed: float
-    history_bytes: int
+    cell: Count
+    seconds: Seconds
+    elapsed: Seconds
+    history_bytes: Count
     stopped: bool = False
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from pdnas.architecture import Architecture
 from pdnas.compare.work import read_attempt
 from pdnas.errors import ArchitectureError, SearchError
+from pdnas.files import check_path
 from pdnas.models import Design, Published, load_design
 from pdnas.models.baselines import BASELINES
 from pdnas.registry import unknown
@@ -43,6 +44,7 @@ def find_architecture(given: Design | str | Path) -> tuple[Design, int, Recipe]:
     if _is_folder(path):
         return _of_run(RunDirectory.open(path))
     if path.suffix == ".json":
+        check_path(path, ArchitectureError)
         attempt = read_attempt(path)
         if attempt is None:
             return load_design(path), HIDDEN, RECIPES["default"]

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pdnas.errors import PdnasError
+from pdnas.errors import PdnasError, RunError
+from pdnas.files import check_path
 from pdnas.runs import (
     ARCHITECTURE,
     ENVIRONMENT,
@@ -45,7 +46,10 @@ def data_of(run: Path) -> str | None:
     """The data that a run is on; none: they were in memory, or there are several."""
     task = RunDirectory.open(run).read_record(SETTINGS, AnyTaskSettings).task
     name = task.get("task") if isinstance(task, dict) else None
-    return name if isinstance(name, str) else None
+    if not isinstance(name, str):
+        return None
+    check_path(name, RunError)
+    return name
 
 
 def check_output(
@@ -81,6 +85,7 @@ def check_output(
 
 def check_file(path: Path) -> None:
     """Refuse folders, devices, links to such, and files in folders that are not there."""
+    check_path(path)
     with _readable(path):
         if path.is_dir():
             raise PdnasError(f"The output '{path}' is a folder; give the path of a file.")

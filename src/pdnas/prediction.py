@@ -18,10 +18,11 @@ from torch_geometric.data import Data
 
 from pdnas.answers import Names, names_of, numbers_of
 from pdnas.errors import PdnasError, RunError
+from pdnas.files import check_path, write_whole
 from pdnas.ops.norm import BatchNorm
 from pdnas.output import check_file
 from pdnas.registry import Registry
-from pdnas.runs import SETTINGS, AnySettings, Result, RunDirectory, write_whole
+from pdnas.runs import SETTINGS, AnySettings, Result, RunDirectory
 from pdnas.tasks import GraphTask
 from pdnas.tasks.labels import UNLABELLED, Kind, Known
 from pdnas.tasks.load import find_data_root, read_source
@@ -109,6 +110,7 @@ class Prediction:
             path: Where, with one of these endings.
         """
         path = Path(path)
+        check_path(path)
         content = writer(path)(self)
         try:
             write_whole(path, content)

@@ -5,13 +5,15 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import torch
 import tyro
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
+from pdnas.architecture import check_hidden
 from pdnas.errors import PdnasError, RunError, shown
+from pdnas.files import check_path
 from pdnas.job import Job
 from pdnas.models import AnyDesign
 from pdnas.runs import ENVIRONMENT, SETTINGS, AnySettings, Record, RunDirectory, environment
@@ -20,6 +22,7 @@ from pdnas.tasks.load import DATA_ROOT
 from pdnas.tasks.source import FORMATS, NAMED, SCHEMES
 from pdnas.training import Recipe
 from pdnas.training.device import find_device
+from pdnas.training.seeds import check_seeds
 
 
 def by_default(what: str) -> Any:
@@ -123,17 +126,17 @@ class TaskFlags:
         if self.split_seeds is None:
             return ()
         text = self.split_seeds
-        span = re.fullmatch(r"(\d+)\.\.(\d+)", text)
+        span = re.fullmatch(r"(\d{1,18})\.\.(\d{1,18})", text)
         if span and int(span[2]) - int(span[1]) < MANY:
             chosen = tuple(range(int(span[1]), int(span[2]) + 1))
-        elif re.fullmatch(r"\d+(,\d+)*", text):
+        elif re.fullmatch(r"\d{1,18}(,\d{1,18})*", text):
             chosen = tuple(int(number) for number in text.split(","))
         else:
             chosen = ()
         if not chosen or len(set(chosen)) < len(chosen):
             raise PdnasError(
-                f"The split seeds '{text}' cannot be read; write one number, a span such as 0..9, "
-                f"or a list such as 0,2,5, {MANY} of them at most."
+                f"The split seeds '{shown(text)}' cannot be read; write one number, a span such as "
+                f"0..9, or a list such as 0,2,5, {MANY} of them at most."
             )
         return chosen
 
@@ -145,7 +148,15 @@ def of_earlier(recorded: Any) -> Any:
     return {**recorded, "standardize": recorded.get("standardize", "off")}
 
 
-RecordedTask = Annotated[TaskFlags, BeforeValidator(of_earlier)]
+def _with_paths(task: TaskFlags) -> TaskFlags:
+    """Refuse a task of settings that no file can be called."""
+    for place in (task.task, task.data_root):
+        if place is not None:
+            check_path(place, RunError)
+    return task
+
+
+RecordedTask = Annotated[TaskFlags, BeforeValidator(of_earlier), AfterValidator(_with_paths)]
 """How a task was asked for, as settings of a run hold it."""
 
 
@@ -297,6 +308,11 @@ class SearchSettings(RunSettings):
     job: Job
     workers: WorkerFlags = WorkerFlags()
 
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        self.job.check_numbers()
+        return self
+
 
 class TrainSettings(RunSettings):
     """All that decides a training run: what ``settings.json`` holds and ``pdnas resume`` reads."""
@@ -307,6 +323,12 @@ class TrainSettings(RunSettings):
     hidden: int
     recipe: Recipe
     seeds: tuple[int, ...]
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        check_hidden(self.hidden)
+        check_seeds(self.seeds)
+        return self
 
 
 def new_run(

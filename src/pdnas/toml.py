@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pdnas.errors import PdnasError, shown
+from pdnas.files import check_path
 
 
 def read_toml(path: str | Path, what: str, example: str, error: type[PdnasError]) -> dict[str, Any]:
@@ -16,6 +17,7 @@ def read_toml(path: str | Path, what: str, example: str, error: type[PdnasError]
         example: A line that would be right.
         error: What to raise.
     """
+    check_path(path, error)
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:

@@ -93,6 +93,7 @@ def test_the_page_can_be_put_elsewhere_without_a_word(pdnas: Pdnas, trained: Pat
         (["run", "run"], "is given twice"),
         (["run", "other", "--watch"], "--watch follows one run"),
         (["run", "--interval", "0"], "--interval is 0.0; give 0.1"),
+        (["run", "--interval", "1e300"], "--interval is 1e+300; give 0.1 to 86400 seconds"),
         (["run", "-o", "missing/page.html"], "There is no folder 'missing' for the output"),
         (["run", "-o", "mine.html"], "'mine.html' exists already"),
         (["run", "-o", "tiny.npz"], "a page ends in .html or .htm; name it so"),

@@ -18,8 +18,10 @@ from typing import Any
 
 import optuna
 import pytest
+import torch
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from safetensors.torch import load_file, save_file
 from tests.conftest import Here
 
 from pdnas.cli.flags import WorkerChanges
@@ -234,6 +236,54 @@ def test_a_damaged_run_is_one_sentence(pdnas: Pdnas, run: Path, name: str, conte
     assert name in one_sentence(pdnas("resume", run))
 
 
+def change(path: Path, *keys: str | int, value: Any) -> None:
+    """Put something else into a file of JSON."""
+    values = json.loads(path.read_bytes())
+    inner = values
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    path.write_text(json.dumps(values))
+
+
+TOO_MANY = 10**400
+"""What is no number of anything, and too large for a float."""
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "value"),
+    [
+        ("settings.json", ["seeds"], []),
+        ("settings.json", ["seeds"], [0, 0]),
+        ("settings.json", ["seeds"], [-1]),
+        ("settings.json", ["hidden"], TOO_MANY),
+        ("settings.json", ["recipe", "epochs"], TOO_MANY),
+        ("settings.json", ["task", "task"], "a\0b"),
+        ("settings.json", ["task", "task"], "a\0b/c.npz"),
+        ("settings.json", ["task", "task"], "a" * 300),
+        ("settings.json", ["task", "data_root"], "/a\0b"),
+        ("checkpoint/trainings.json", ["history_bytes"], -1),
+        ("checkpoint/trainings.json", ["trainings", 0, "epochs"], TOO_MANY),
+        ("checkpoint/trainings.json", ["trainings", 0, "val"], 1e9),
+        ("checkpoint/trainings.json", ["trainings", 0, "seconds"], 1e308),
+    ],
+)
+def test_a_training_with_a_value_that_makes_no_sense_is_one_sentence(
+    pdnas: Pdnas, run: Path, name: str, keys: list[str | int], value: Any
+) -> None:
+    (run / "result.json").unlink()
+    change(run / name, *keys, value=value)
+    assert name in one_sentence(pdnas("resume", run))
+    if name == "settings.json":
+        assert "\n" not in one_sentence(pdnas("report", run, "-o", "page.html"))
+
+
+@pytest.mark.parametrize("threads", [0, -1, 10**6, TOO_MANY])
+def test_threads_that_nobody_has_are_one_sentence(pdnas: Pdnas, run: Path, threads: int) -> None:
+    change(run / "settings.json", "device", "threads", value=threads)
+    assert "The number of threads is" in one_sentence(pdnas("resume", run))
+
+
 def test_a_damaged_architecture_in_the_settings_is_one_sentence(pdnas: Pdnas, run: Path) -> None:
     settings = json.loads((run / "settings.json").read_text())
     settings["architecture"]["blocks"][0]["attention"] = "gatt"
@@ -322,6 +372,80 @@ def test_a_damaged_search_is_one_sentence(
     assert (searched / name).exists()
     (searched / name).write_text(content)
     assert name in one_sentence(pdnas("resume", searched))
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "value", "said"),
+    [
+        ("settings.json", ["job", "hidden"], [], "--hidden has the values []"),
+        ("settings.json", ["job", "blocks"], [], "--blocks has the values []"),
+        ("settings.json", ["job", "blocks"], [10**9], "The number of blocks is 1000000000"),
+        ("settings.json", ["job", "strategy", "epochs"], TOO_MANY, "job.strategy.epochs: "),
+        ("settings.json", ["task", "task"], "a\0b", "'a b' cannot be a path"),
+        ("checkpoint/pipeline.json", ["history_bytes"], -1, "history_bytes: "),
+        ("checkpoint/pipeline.json", ["seconds"], -1.0, "seconds: "),
+        ("checkpoint/pipeline.json", ["plan", "epochs"], TOO_MANY, "plan.epochs: "),
+        ("checkpoint/pipeline.json", ["cells", 0, "seconds"], 1e308, "cells.0.seconds: "),
+        ("checkpoint/pipeline.json", ["cells", 0, "candidates"], [], "cells.0.candidates: "),
+        ("checkpoint/pipeline.json", ["cells", 0, "hidden"], 5, "a search of another shape"),
+        ("checkpoint/pipeline.json", ["trials", 0, "hidden"], 5, "a candidate of another shape"),
+        ("checkpoint/pipeline.json", ["trials", 0, "seconds"], 1e308, "trials.0.seconds: "),
+        ("checkpoint/pipeline.json", ["finals", 0, "val"], -1e9, "finals.0.val: "),
+        ("checkpoint/pipeline.json", ["controls"], {"mlp": []}, "controls.mlp: "),
+    ],
+)
+def test_a_search_with_a_value_that_makes_no_sense_is_one_sentence(
+    pdnas: Pdnas, searched: Path, name: str, keys: list[str | int], value: Any, said: str
+) -> None:
+    (searched / "result.json").unlink()
+    change(searched / name, *keys, value=value)
+    assert said in one_sentence(pdnas("resume", searched))
+    if name == "settings.json":
+        assert "\n" not in one_sentence(pdnas("report", searched, "-o", "page.html"))
+
+
+def test_a_choice_of_nothing_is_one_sentence(pdnas: Pdnas, searched: Path) -> None:
+    (searched / "result.json").unlink()
+    change(searched / "checkpoint/pipeline.json", "trials", value=[])
+    change(searched / SETTINGS, "job", "budget_seconds", value=1e-9)
+    assert "but nothing to choose of" in one_sentence(pdnas("resume", searched))
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.int64])
+def test_weights_of_another_type_are_one_sentence(
+    pdnas: Pdnas, run: Path, tiny: Path, kind: torch.dtype
+) -> None:
+    for name in ("model.safetensors", "checkpoint/model.safetensors"):
+        weights = load_file(run / name)
+        save_file({key: weight.to(kind) for key, weight in weights.items()}, run / name)
+    for words in (["predict", run, tiny, "-o", "all.csv"], ["export", run]):
+        said = one_sentence(pdnas(*words))
+        assert "The weights do not fit the architecture" in said
+        assert f"is of {kind}, not of torch.float32); train again." in said
+    (run / "result.json").unlink()
+    assert "The weights do not fit the architecture" in one_sentence(pdnas("resume", run))
+
+
+def test_weights_of_another_shape_where_the_budget_is_spent_are_one_sentence(
+    pdnas: Pdnas, searched: Path
+) -> None:
+    (searched / "result.json").unlink()
+    path = searched / "checkpoint/pipeline.json"
+    place = searched / "checkpoint" / json.loads(path.read_bytes())["weights"]
+    save_file({key: weight[:1] for key, weight in load_file(place).items()}, place)
+    change(path, "finals", value=[])
+    change(searched / SETTINGS, "job", "budget_seconds", value=1e-9)
+    assert "The weights do not fit the architecture" in one_sentence(pdnas("resume", searched))
+
+
+def test_a_control_that_was_not_asked_for_is_one_sentence(pdnas: Pdnas, searched: Path) -> None:
+    (searched / "result.json").unlink()
+    path = searched / "checkpoint/pipeline.json"
+    done = json.loads(path.read_bytes())["finals"]
+    change(path, "controls", value={"mlp": done})
+    assert "it tells of another control than its settings" in one_sentence(
+        pdnas("resume", searched)
+    )
 
 
 def test_a_search_is_resumed_from_another_folder(
@@ -490,6 +614,35 @@ def test_a_damaged_tuning_is_one_sentence(
     assert (tuned / name).exists()
     (tuned / name).write_text(content)
     assert name in one_sentence(pdnas("resume", tuned))
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "said"),
+    [
+        (["tuning", "search", "hidden"], [], "--hidden has the values []"),
+        (["tuning", "search", "seeds"], 0, "--seeds is 0"),
+        (["tuning", "search", "seeds"], TOO_MANY, "--seeds is 1"),
+        (["tuning", "trials"], -1, "--trials is -1"),
+        (["tuning", "trial_seeds"], 0, "--trial-seeds is 0"),
+        (["tuning", "fields"], ["lr", "lr"], "name each of them once"),
+        (["task", "task"], "a\0b", "'a b' cannot be a path"),
+        (
+            ["storage"],
+            {"url": "postgresql://a/b", "study": "a\0", "driver": "a", "grace": 60},
+            "storage.study: ",
+        ),
+        (
+            ["storage"],
+            {"url": "postgresql://a/b", "study": "a", "driver": "a", "grace": 0},
+            "storage.grace: ",
+        ),
+    ],
+)
+def test_a_tuning_with_a_value_that_makes_no_sense_is_one_sentence(
+    pdnas: Pdnas, tuned: Path, keys: list[str | int], value: Any, said: str
+) -> None:
+    change(tuned / "settings.json", *keys, value=value)
+    assert said in one_sentence(pdnas("resume", tuned))
 
 
 def trials(run: Path) -> dict[str, dict[int, float | None]]:
@@ -673,12 +826,17 @@ def test_a_tuning_goes_on_elsewhere(pdnas: Pdnas, tiny: Path, opened: list[Worke
     ("begin", "flags", "said"),
     [
         (["train", "gcn"], ["--workers", "2"], "'run' holds trainings, which are done one after"),
-        (["search"], ["--workers", "2"], "--workers, --executor and the like say who does the se"),
+        (
+            ["search"],
+            ["--workers", "2"],
+            "--workers, --executor and the like say who does the searches of a grid, but this is "
+            "one search; leave them out.",
+        ),
         (["search"], ["--ray-address", "a:1"], "--ray-address is for trials on Ray; leave it out"),
         (
             ["search", "--blocks=1", "2", "--budget-seconds=60"],
             ["--executor", "ray"],
-            "--budget-seconds is for searches of this process",
+            "--budget-seconds is for searches of this process, one after the other; leave out --w",
         ),
         (["tune", *TUNE], ["--gpus-per-trial", "0.5"], "--gpus-per-trial is for trials on Ray; l"),
         (["tune", *TUNE], ["--executor=ray", "--gpus-per-trial=1"], "--device is cpu, but --gpus"),

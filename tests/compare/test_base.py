@@ -351,7 +351,14 @@ def test_a_piece_of_another_rival_is_refused(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"val": 2}, {"curve": [[-1, 0.5]]}, {"seconds": 0}, {"seconds": 1e300}, {"trainings": -1}],
+    [
+        {"val": 2},
+        {"curve": [[-1, 0.5]]},
+        {"seconds": 0},
+        {"seconds": 1e300},
+        {"trainings": -1},
+        {"parameters": 10**400},
+    ],
 )
 def test_a_piece_that_cannot_be_is_refused(
     here: None, tiny_task: GraphTask, tmp_path: Path, changes: dict[str, Any]

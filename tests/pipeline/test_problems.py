@@ -4,7 +4,7 @@ import pytest
 from tests.pipeline.conftest import Events, lean, lines, short, size
 
 from pdnas.architecture import Architecture, BlockSpec
-from pdnas.errors import SearchError
+from pdnas.errors import RunError, SearchError
 from pdnas.models import GraphNetwork
 from pdnas.models.baselines import block_designs
 from pdnas.pipeline import search
@@ -113,3 +113,10 @@ def test_an_impossible_number_of_parameters_names_the_smallest_possible_one(
         search(tiny_task, short(max_parameters=smallest - 1))
     result = search(tiny_task, lean(max_parameters=smallest))
     assert result.parameters == smallest
+
+
+def test_what_is_of_another_job_is_refused(run: RunDirectory, tiny_task: GraphTask) -> None:
+    search(tiny_task, lean(blocks=(1,), hidden=(4,)), run=run)
+    for other in (lean(blocks=(2,), hidden=(4,)), lean(blocks=(1,), hidden=(2,))):
+        with pytest.raises(RunError, match="tells of a search of another shape than its settings"):
+            search(tiny_task, other, run=run)

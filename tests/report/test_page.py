@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from pdnas.architecture import Architecture, BlockSpec
 from pdnas.errors import RunError
 from pdnas.job import Cell, Plan, Progress
 from pdnas.report import write_report
 from pdnas.report.page import kept_whole, render
 from pdnas.report.reading import Run, read_run
+from pdnas.search import Candidate
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -178,7 +180,11 @@ def test_an_unfinished_search_warns_of_what_is_finished(made: dict[str, Path]) -
         num_blocks=2,
         hidden=8,
         epochs=12,
-        candidates=(),
+        candidates=(
+            Candidate(
+                architecture=Architecture(blocks=(BlockSpec(), BlockSpec())), val=0.5, loss=1.0
+            ),
+        ),
         warnings=("It <collapsed>; try --preset default.",),
         seconds=1.0,
         refine_seconds=0.0,

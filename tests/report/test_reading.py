@@ -216,3 +216,9 @@ def test_settings_that_are_none_are_one_sentence(unfinished: Path, name: str, te
     (unfinished / name).write_text(text)
     with pytest.raises(RunError, match=name):
         read_run(unfinished)
+
+
+def test_a_history_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "history.jsonl").mkdir()
+    with pytest.raises(RunError, match=r"history\.jsonl' cannot be read \(Is a directory\)"):
+        read_history(tmp_path / "history.jsonl")

@@ -1,6 +1,7 @@
 """What every table does: only what is not done yet, and what fails is said."""
 
 import errno
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -190,6 +191,27 @@ def test_what_other_settings_came_to_is_refused(
     place.unlink()
     assert make().keys == ["cora-0"]
     assert place.read_bytes() == kept
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("test", [], "is damaged: it is of other work than its name says, or of no training"),
+        ("row", "another", "is damaged: it is of other work"),
+        ("test", [1e308], "is damaged: test.0: "),
+        ("parameters", 10**400, "is damaged: parameters: "),
+        ("train_seconds", 1e308, "is damaged: train_seconds: "),
+    ],
+    ids=["no test", "row", "test", "parameters", "seconds"],
+)
+def test_what_no_work_comes_to_is_one_sentence(
+    make: Callable[..., Kept], tmp_path: Path, name: str, value: Any, said: str
+) -> None:
+    make()
+    place = tmp_path / "table" / "runs" / "cora-0.json"
+    place.write_text(json.dumps({**json.loads(place.read_bytes()), name: value}))
+    with pytest.raises(RunError, match=f"cora-0.json' {said}"):
+        make()
 
 
 def test_what_is_done_is_not_done_again(make: Callable[..., Kept], tmp_path: Path) -> None:

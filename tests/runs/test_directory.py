@@ -66,6 +66,15 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(
         RunDirectory.create(tmp_path / "run", "test")
 
 
+def test_a_run_that_no_folder_can_be_called_is_one_sentence(tmp_path: Path) -> None:
+    for act in (RunDirectory.open, lambda path: RunDirectory.create(path, "test")):
+        with pytest.raises(
+            RunError, match=r"a b' cannot be a path: no file's name has a null byte"
+        ):
+            act(tmp_path / "a\0b")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_run_below_a_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match="cannot be made"):
@@ -458,6 +467,12 @@ def test_the_command_of_a_run_is_read_whatever_else_its_settings_hold(
 ) -> None:
     run.write_json(SETTINGS, {"command": command, "recipe": {"lr": 1}, "job": None})
     assert run.read_record(SETTINGS, AnySettings).command == command
+
+
+def test_a_history_that_cannot_be_cut_is_one_sentence(run: RunDirectory) -> None:
+    (run.path / HISTORY).mkdir()
+    with pytest.raises(RunError, match=r"history\.jsonl' cannot be written \(Is a directory\)"):
+        run.cut_history(0)
 
 
 @pytest.mark.parametrize("values", [{}, {"command": "tasks"}, {"command": None}])

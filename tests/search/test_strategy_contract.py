@@ -179,6 +179,28 @@ def test_a_restored_search_has_the_state_that_was_saved(
     assert [name for name in state if not torch.equal(again[name], state[name])] == []
 
 
+@pytest.mark.parametrize(
+    ("end", "value"),
+    [
+        ("epoch", torch.tensor(-1)),
+        ("epoch", torch.tensor(EPOCHS + 1)),
+        ("search/entropies", torch.zeros(0)),
+        ("search/entropies", torch.zeros(EPOCHS, dtype=torch.int64)),
+        ("search/model/values", torch.zeros(7)),
+        ("search/model/choices", torch.zeros(3, 1)),
+    ],
+    ids=str,
+)
+def test_a_state_of_another_search_is_refused(
+    strategy: Strategy, tiny_task: GraphTask, space: SearchSpace, end: str, value: torch.Tensor
+) -> None:
+    with strategy.begin(problem(tiny_task, space)) as search:
+        state = search.state()
+        if end in state:
+            with pytest.raises(ValueError, match=r"is none|is not as"):
+                search.restore({**state, end: value})
+
+
 def is_plain(value: object) -> bool:
     """Whether JSON knows the type itself, without a subclass or a tuple in its place."""
     if type(value) is dict:

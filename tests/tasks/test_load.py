@@ -123,3 +123,12 @@ def test_a_task_is_found_from_whatever_names_it(tiny_task: GraphTask) -> None:
 def test_anything_else_is_no_task() -> None:
     with pytest.raises(TaskError, match="A dict is no task; give a GraphTask, a PyG Data"):
         find_task({})
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\0b/c.npz", "a/b\0", "a\ud800.npz"])
+def test_what_no_file_can_be_called_is_one_sentence(name: str) -> None:
+    said = "cannot be a path: no file's name has a null byte"
+    with pytest.raises(TaskError, match=said):
+        load_task(name)
+    with pytest.raises(TaskError, match=said):
+        load_task("cora", data_root=name)

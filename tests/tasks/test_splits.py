@@ -50,8 +50,21 @@ def test_random_split_repeats_for_a_seed_and_differs_between_seeds(seed: int) ->
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_random_split_refuses_too_few_items(count: int) -> None:
-    with pytest.raises(TaskError, match="no labelled node for"):
+    advice = "no labelled node for .*; it takes 3 labelled nodes at least: label more of them"
+    with pytest.raises(TaskError, match=advice) as caught:
         random_split(torch.arange(count), 0)
+    assert "--split" not in str(caught.value)
+
+
+def test_random_split_is_content_with_three_items() -> None:
+    split = random_split(torch.arange(3), 0)
+    assert [getattr(split, part).numel() for part in PARTS] == [1, 1, 1]
+
+
+def test_another_split_without_a_part_could_be_random() -> None:
+    none = torch.tensor([], dtype=torch.long)
+    with pytest.raises(TaskError, match="for test; give every part at least one, or use --split r"):
+        Split("own", torch.tensor([0]), torch.tensor([1]), none)
 
 
 def test_parts_must_not_overlap() -> None:

@@ -38,6 +38,25 @@ def test_what_is_no_sentence_is_a_finding(fuzz: ModuleType, text: str) -> None:
     fuzz.check_sentence("'file' is damaged; write it anew.")
 
 
+def test_an_input_that_takes_the_process_with_it_is_kept(
+    fuzz: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a trial sees there is what a watchdog, which ends the process, would leave."""
+    seen: list[bytes] = []
+
+    def attempt(data: bytes) -> None:
+        seen.append(data)
+        assert (tmp_path / "latest").read_bytes() == data
+
+    attempt.told = lambda: ""  # type: ignore[attr-defined]
+    monkeypatch.setattr(fuzz, "limit_memory", lambda: None)
+    reader = fuzz.Reader(tmp_path, (fuzz.Part("a", b"sample"),), lambda _: None)
+    with pytest.raises(SystemExit) as end:
+        fuzz.try_plainly(attempt, reader, 0.05, random.Random(0), tmp_path)
+    assert (end.value.code, len(seen) > 1) == (False, True)
+    assert list(tmp_path.iterdir()) == [], "nothing is left of what was only tried"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", ["recipe", "npz", "pt", "parquet"])
 def test_a_reader_stands_a_moment(reader: str, tmp_path: Path) -> None:

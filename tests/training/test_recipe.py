@@ -1,5 +1,7 @@
 import contextlib
+import errno
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -174,7 +176,7 @@ def test_a_toml_file_that_is_not_a_recipe_is_one_sentence(
 
 positive = st.floats(0, exclude_min=True, allow_infinity=False)
 rates = st.floats(0, 1, exclude_max=True)
-counts = st.integers(1, 2**40)
+counts = st.integers(1, 10**9)
 recipes = st.builds(
     Recipe,
     optimizer=st.sampled_from(["adam", "adamw", "sgd"]),
@@ -186,7 +188,7 @@ recipes = st.builds(
     node_dropout=rates,
     copies=st.integers(1, 64),
     consistency=st.floats(0, allow_infinity=False),
-    consistency_warm_up=st.integers(0, 2**40),
+    consistency_warm_up=st.integers(0, 10**9),
     sharpening=st.floats(0.01, 1),
     epochs=counts,
     patience=counts,
@@ -233,6 +235,41 @@ def test_a_path_that_cannot_be_written_to_is_one_sentence(tmp_path: Path, place:
     )
     with pytest.raises(RecipeError, match=pattern):
         Recipe().save(path)
+
+
+def test_what_no_file_can_be_called_is_one_sentence() -> None:
+    with pytest.raises(
+        RecipeError, match=r"'a b\.toml' cannot be a path: no file's name has a null"
+    ):
+        Recipe().save("a\0b.toml")
+    with pytest.raises(
+        RecipeError, match=r"'a b\.toml' cannot be a path: no file's name has a null"
+    ):
+        find_recipe("a\0b.toml")
+
+
+def test_a_recipe_that_cannot_be_written_whole_is_as_it_was_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mine.toml"
+    Recipe(lr=0.5).save(path)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RecipeError, match=r"cannot be written to .* \(No space left on device\)"):
+        Recipe(lr=0.1).save(path)
+    assert Recipe.load(path).lr == 0.5
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "name", ["epochs", "patience", "consistency_warm_up", "batch_graphs", "batch_nodes"]
+)
+def test_a_number_beyond_all_measure_is_one_sentence(name: str) -> None:
+    with pytest.raises(RecipeError, match=f"{name}: Input should be less than or equal to 10000"):
+        find_recipe({name: 10**400})
 
 
 def test_recipes_for_consistency_compare_copies_of_which_nodes_are_dropped() -> None:

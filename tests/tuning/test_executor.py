@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from pdnas.job import Job
 from pdnas.tuning import executor as module
-from pdnas.tuning.executor import TRIES, Began, Done, Event, Executor, Failed, Lost, Reported
+from pdnas.tuning.executor import (
+    LONGEST,
+    TRIES,
+    Began,
+    Done,
+    Event,
+    Executor,
+    Failed,
+    Lost,
+    Reported,
+)
 from pdnas.tuning.work import SearchWork, Work
 
 WORK = SearchWork(task="task", job=Job(), run=Path("nowhere"))
@@ -202,6 +212,12 @@ def test_what_takes_too_long_is_ended_and_fails() -> None:
     failed = Failed(0, "It took longer than --trial-timeout 0.05 seconds and was ended.")
     assert drive(executor, 2) == [failed, Done(1, {})]
     assert executor.began == [0, -0, 1]
+
+
+def test_no_wait_is_longer_than_a_system_can_wait() -> None:
+    executor = Scripted(1, {0: [Began(0), Done(0, {})]}, timeout=1e300)
+    assert drive(executor, 1) == [Done(0, {})]
+    assert executor.patience == [None, LONGEST]
 
 
 def test_time_counts_from_when_work_begins_each_time() -> None:

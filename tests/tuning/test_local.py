@@ -137,6 +137,15 @@ def test_nobody_waits_behind_others_that_say_more(
     assert {executor.wait(), executor.wait()} == {Began(0), Began(1)}
 
 
+def test_a_limit_of_many_years_is_one(open_local: Open, work: TrainingWork) -> None:
+    works, heard = [(0, work)], list[Done | Failed]()
+    with open_local(timeout=1e300) as executor:
+        executor.drive(
+            lambda: works.pop() if works else None, reported=lambda _: False, finished=heard.append
+        )
+    assert isinstance(heard[0], Done)
+
+
 def test_data_that_never_arrive_take_too_long(open_local: Open, work: TrainingWork) -> None:
     """As those that a device cannot hold, or that hang on their way to it."""
     works, heard = [(0, work)], list[Done | Failed]()

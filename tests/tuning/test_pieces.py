@@ -1,5 +1,6 @@
 """Pieces of work: told apart, kept, done once, and refused where they are of something else."""
 
+import errno
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -160,3 +161,27 @@ def test_the_first_difference_is_named(
     before: dict[str, Any], now: dict[str, Any], expected: str | None
 ) -> None:
     assert difference(before, now) == expected
+
+
+def test_a_folder_that_no_folder_can_be_called_is_one_sentence() -> None:
+    with pytest.raises(RunError, match="'a b' cannot be a path"):
+        open_folder(Path("a\0b"), {}, lambda _: None)
+
+
+def test_settings_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "settings.json").write_text("{}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "read_bytes", _forbidden)
+        with pytest.raises(RunError, match=r"settings\.json' cannot be read \(Permission denied\)"):
+            open_folder(tmp_path / "out", {}, lambda _: None)
+
+
+def test_a_piece_that_is_a_folder_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "a.json").mkdir(parents=True)
+    with pytest.raises(RunError, match=r"a\.json' cannot be read \(Is a directory\)"):
+        Pieces(RunDirectory(tmp_path), Record, "whole")
+
+
+def _forbidden(_: Path) -> bytes:
+    raise PermissionError(errno.EACCES, "Permission denied")

@@ -1,7 +1,6 @@
 """``pdnas report``: the page of a run, or of several side by side."""
 
 import json
-import math
 import sys
 import time
 from dataclasses import dataclass
@@ -18,6 +17,9 @@ from pdnas.runs import HISTORY, RESULT, RunDirectory
 
 SHORTEST = 0.1
 """Seconds between two looks at a run, at least."""
+
+LONGEST = 86_400
+"""The same at most: a day."""
 
 PAGES = (".html", ".htm")
 """What the name of a page ends in."""
@@ -55,8 +57,10 @@ class Command:
         """Write the page, and go on doing so if asked to."""
         if not self.runs:
             raise PdnasError("No run is given; give one or several run directories.")
-        if not SHORTEST <= self.interval < math.inf:
-            raise PdnasError(f"--interval is {self.interval}; give {SHORTEST} seconds or more.")
+        if not SHORTEST <= self.interval <= LONGEST:
+            raise PdnasError(
+                f"--interval is {self.interval}; give {SHORTEST} to {LONGEST} seconds."
+            )
         if self.watch and len(self.runs) > 1:
             raise PdnasError(
                 f"--watch follows one run, but {len(self.runs)} are given; give one of them."

@@ -80,5 +80,6 @@ class Command:
             settings.job,
             device=settings.device.device,
             tensorboard=settings.tensorboard,
+            begun=True,
         )
         return settings

@@ -161,24 +161,36 @@ class Command:
         )
 
 
-def check_workers(workers: WorkerFlags, job: Job, *, device: str, tensorboard: bool) -> None:
-    """Refuse other processes for what they cannot do."""
+def check_workers(
+    workers: WorkerFlags, job: Job, *, device: str, tensorboard: bool, begun: bool = False
+) -> None:
+    """Refuse other processes for what they cannot do.
+
+    Args:
+        workers: Who does the searches.
+        job: What they are of.
+        device: What ``--device`` says.
+        tensorboard: Whether events are written.
+        begun: Whether the job goes on, so that what it is can no longer be changed.
+    """
     workers.check(device)
     if workers == WorkerFlags():
         return
     if len(job.blocks) * len(job.hidden) == 1:
+        remedy = "" if begun else "give several --blocks or --hidden, or "
         raise SearchError(
             "--workers, --executor and the like say who does the searches of a grid, but this "
-            "is one search; give several --blocks or --hidden, or leave them out."
+            f"is one search; {remedy}leave them out."
         )
     for flag, value in (
         ("--budget-seconds", job.budget_seconds),
         ("--tensorboard", tensorboard or None),
     ):
         if value is not None:
+            remedy = "" if begun else "leave it out, or "
             raise SearchError(
-                f"{flag} is for searches of this process, one after the other; leave it out, "
-                "or leave out --workers, --executor and the like."
+                f"{flag} is for searches of this process, one after the other; {remedy}"
+                "leave out --workers, --executor and the like."
             )
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import uuid4
 
 import torch
 import tyro
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field, model_validator
 
 from pdnas.cli.display import show
 from pdnas.cli.flags import (
@@ -66,6 +66,9 @@ SEARCHES = (
 )
 """Flags that say how networks are searched for."""
 
+Text = Annotated[str, Field(pattern=r"^[^\x00]+$")]
+"""What a database can hold."""
+
 RecipeChanges: Any = changes_of([Recipe], "recipe", without=["epochs"])
 
 
@@ -79,10 +82,10 @@ class StorageSettings(Record):
         grace: Seconds for which it may be silent.
     """
 
-    url: str
-    study: str
-    driver: str
-    grace: int
+    url: Text
+    study: Text
+    driver: Text
+    grace: Annotated[int, Field(ge=1, le=DAY)]
 
     def open(self, url: str | None) -> "Database":
         """The database.
@@ -116,6 +119,11 @@ class TuneSettings(Record):
     task_name: str
     device: DeviceFlags
     storage: StorageSettings | None = None
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        self.tuning.check()
+        return self
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from pdnas.compare.picture import draw, picture_of
 from pdnas.compare.standing import Standing, Verdict, grouped, seeds_of
 from pdnas.compare.work import Attempt, BaselineWork, RivalWork, StrategyWork
 from pdnas.errors import RunError, SearchError, shown
+from pdnas.files import write_whole
 from pdnas.job import MANY, Job, make_job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import grid, reserve
 from pdnas.registry import refusal
-from pdnas.runs import RESULT, SETTINGS, Record, write_whole
+from pdnas.runs import RESULT, SETTINGS, Record
 from pdnas.search import Strategy
 from pdnas.search.base import read_strategy
 from pdnas.search.rated import labeled, labels

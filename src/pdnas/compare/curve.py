@@ -6,15 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pdnas.runs import Trial
+from pdnas.runs import Share, Trial
 from pdnas.search import Search, SearchEpoch
 from pdnas.watcher import Watcher
 
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
 """How long something took; more than thirty years are none."""
-
-Share = Annotated[float, Field(ge=0, le=1)]
-"""A part of all."""
 
 Point = tuple[Seconds, Share]
 """Seconds since the work began, and the best validation then."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pdnas.compare.curve import value_at
 from pdnas.compare.work import Attempt
+from pdnas.files import write_whole
 from pdnas.picture import (
     BLACK,
     BLUE,
@@ -17,7 +18,7 @@ from pdnas.picture import (
     new_figure,
     rendered,
 )
-from pdnas.runs import Record, write_whole
+from pdnas.runs import Record
 
 COLORS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 STYLES = ("-", "--", "-.", ":")

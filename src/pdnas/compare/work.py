@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import Field, NonNegativeInt, ValidationError
+from pydantic import Field, ValidationError
 
 from pdnas.architecture import Architecture
-from pdnas.compare.curve import Curve, CurveWatcher, Point, Seconds, Share
+from pdnas.compare.curve import Curve, CurveWatcher, Point, Seconds
 from pdnas.job import Job
 from pdnas.models.baselines import BASELINES
 from pdnas.pipeline import Pipeline, reserve
-from pdnas.runs import Record, environment
+from pdnas.runs import Count, Record, Share, environment
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.fit import Epoch, read_test
@@ -46,14 +46,14 @@ class Attempt(Record):
     """
 
     rival: str
-    seed: int
+    seed: Count
     curve: tuple[Point, ...]
     val: Share
     test: Share
-    parameters: NonNegativeInt
-    hidden: int
+    parameters: Count
+    hidden: Count
     seconds: Seconds
-    trainings: NonNegativeInt
+    trainings: Count
     architecture: Architecture | None
     recipe: Recipe
     warnings: tuple[str, ...] = ()

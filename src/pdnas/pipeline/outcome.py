@@ -12,7 +12,7 @@ from pdnas.job import Cell, Job, Progress
 from pdnas.models import GraphNetwork
 from pdnas.pipeline.contest import best_of
 from pdnas.pipeline.finals import controls
-from pdnas.runs import Control, Difference, Result, Scores, SearchReport, Trial
+from pdnas.runs import Control, Difference, Result, Scores, SearchReport, Trial, fill
 from pdnas.search import Problem, Search
 from pdnas.tasks import GraphTask
 from pdnas.training.batching import Batches
@@ -118,7 +118,7 @@ class Outcome:
     def _of_trial(self, trial: Trial, weights: Mapping[str, Tensor]) -> Training:
         """A trial as the result, where there was no time for more; its test is read here."""
         network = GraphNetwork(trial.architecture, self._task, trial.hidden)
-        network.load_state_dict(weights)
+        fill(network, weights)
         return Training(
             split_seed=self._task.split.seed,
             seed=trial.seed,

@@ -3,8 +3,8 @@
 import itertools
 from collections.abc import Sequence
 
-from pdnas.errors import SearchError
-from pdnas.job import Job
+from pdnas.errors import RunError, SearchError
+from pdnas.job import Job, Progress
 from pdnas.runs import Trial
 from pdnas.search import Problem
 from pdnas.tasks import GraphTask
@@ -41,6 +41,36 @@ def check_incumbents(job: Job, problems: Sequence[Problem]) -> None:
                 f"--max-parameters is {job.max_parameters:,}; raise it, lower --hidden, or leave "
                 "the incumbent out."
             )
+
+
+def check_recorded(progress: Progress, job: Job, problems: Sequence[Problem]) -> None:
+    """Refuse to go on from what is of another job: the file that says so is damaged.
+
+    Args:
+        progress: What was recorded.
+        job: What is to be done.
+        problems: The cells of its grid.
+    """
+    shapes = [(problem.num_blocks, problem.hidden) for problem in problems]
+    searched = [(cell.num_blocks, cell.hidden) for cell in progress.cells]
+    proposed = [
+        (one.architecture, cell.hidden) for cell in progress.cells for one in cell.candidates
+    ]
+    tried = [*proposed, *((trial.architecture, trial.hidden) for trial in progress.trials)]
+    what = None
+    if searched != shapes[: len(searched)]:
+        what = "a search of another shape"
+    elif any(
+        (net.num_blocks, hidden) not in shapes or net not in job.space for net, hidden in tried
+    ):
+        what = "a candidate of another shape or space"
+    elif not progress.controls.keys() <= set(job.controls):
+        what = "another control"
+    if what is not None:
+        raise RunError(
+            f"The checkpoint of the run is damaged: it tells of {what} than its settings; start "
+            "the run again in another directory."
+        )
 
 
 def problem_of(trial: Trial, problems: Sequence[Problem]) -> Problem:

@@ -14,7 +14,7 @@ from pdnas.pipeline.finals import Finals, controls
 from pdnas.pipeline.ledger import Ledger
 from pdnas.pipeline.outcome import Outcome, Stopped
 from pdnas.pipeline.plan import make_plan
-from pdnas.pipeline.problems import check_incumbents, grid
+from pdnas.pipeline.problems import check_incumbents, check_recorded, grid
 from pdnas.pipeline.searches import Searches
 from pdnas.pipeline.trials import Trials
 from pdnas.runs import RECIPE, Result, RunDirectory, Trial
@@ -214,6 +214,7 @@ class Pipeline:
     def _begin(self) -> None:
         """Go on where the run ended, or make a plan."""
         if self._ledger.resume(self.task, len(self._problems)):
+            check_recorded(self.progress, self.job, self._problems)
             return
         plan = make_plan(self.job, self._problems, self._tuner, self._ledger.elapsed)
         self._ledger.begin(Progress.new(self.job, self.task, plan))

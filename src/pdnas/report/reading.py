@@ -337,6 +337,10 @@ def read_history(path: Path) -> tuple[Line, ...]:
         text = path.read_bytes()
     except FileNotFoundError:
         return ()
+    except OSError as error:
+        raise RunError(
+            f"'{path}' cannot be read ({error.strerror}); check its permissions."
+        ) from None
     whole = text[: text.rfind(b"\n") + 1]
     lines = []
     for number, written in enumerate(whole.split(b"\n")[:-1], start=1):

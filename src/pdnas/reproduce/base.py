@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from pdnas.errors import RunError
+from pdnas.files import write_whole
 from pdnas.registry import Registry
 from pdnas.reproduce.work import Leg, SearchedWork, TableWork, controls
-from pdnas.runs import Record, Scores, write_whole
+from pdnas.runs import Record, Scores
 from pdnas.settings import WorkerFlags
 from pdnas.tasks import GraphTask, load_task
-from pdnas.tuning.pieces import Pieces, PieceWatcher, open_folder
+from pdnas.tuning.pieces import RUNS, Pieces, PieceWatcher, open_folder
 from pdnas.tuning.place import open_executor
 
 TASKS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
@@ -167,11 +168,24 @@ def reproduce(
     ):
         pieces.finish(works, executor, tasks=tasks, watcher=watcher)
     done = pieces.done
+    for key, work in works(done).items():
+        if key in done:
+            _check_is_of(done[key], work, folder / RUNS / f"{key}.json")
     note = "\n\n**Quick**: a small version of the table, for a look only.\n" if quick else "\n"
     text = table.markdown(done) + note
     write_whole(folder / "table.md", text.encode())
     table.draw(done, folder / "picture.svg")
     return table
+
+
+def _check_is_of(leg: Leg, work: TableWork, path: Path) -> None:
+    """Refuse what cannot have come of a work, of which a table would be made."""
+    came = (leg.task, leg.row, leg.seed, bool(leg.val), bool(leg.test))
+    if came != (work.task, work.row, work.seed, work.is_tested, work.is_tested):
+        raise RunError(
+            f"'{path}' is damaged: it is of other work than its name says, or of no training; "
+            "delete it and run again."
+        )
 
 
 def group(done: Records, task: str, row: str) -> list[Leg]:

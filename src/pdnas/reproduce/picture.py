@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pdnas.files import write_whole
 from pdnas.picture import BLUE, VERMILION, new_figure, rendered
-from pdnas.runs import write_whole
 
 COLORS = (BLUE, VERMILION)
 """Blue for what others say, vermilion for what was measured here: both kinds of color-blind

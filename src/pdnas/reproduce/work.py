@@ -19,7 +19,7 @@ from pdnas.models.baselines import BASELINES, Baseline
 from pdnas.pipeline import Pipeline, brief, grid
 from pdnas.pipeline.contest import FINALISTS, best_of
 from pdnas.pipeline.race import Race
-from pdnas.runs import Record, Trial, environment
+from pdnas.runs import Count, Record, Seconds, Share, Trial, environment
 from pdnas.tasks import GraphTask
 from pdnas.training import Recipe
 from pdnas.training.fit import Fit
@@ -64,22 +64,22 @@ class Leg(Record):
 
     task: str
     split: str
-    split_seed: int | None
+    split_seed: Count | None
     split_sha256: str
-    seed: int
+    seed: Count
     row: str
     architecture: AnyDesign
-    hidden: int
-    parameters: int
+    hidden: Count
+    parameters: Count
     recipe: Recipe
-    val: tuple[float, ...]
-    test: tuple[float, ...]
-    seeds: tuple[int, ...]
-    tried: int = 0
-    choice_val: float | None = None
-    search_seconds: float = 0.0
-    tune_seconds: float = 0.0
-    train_seconds: float
+    val: tuple[Share, ...]
+    test: tuple[Share, ...]
+    seeds: tuple[Count, ...]
+    tried: Count = 0
+    choice_val: Share | None = None
+    search_seconds: Seconds = 0.0
+    tune_seconds: Seconds = 0.0
+    train_seconds: Seconds
     environment: dict[str, Any]
     curve: tuple[Point, ...] = ()
     note: str = ""
@@ -106,6 +106,11 @@ class TableWork(Piece):
     patience: int | None = None
     teachers: int = 0
     sharers: int = Field(default=1, exclude=True)
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether there are final trainings, of which the test part is read."""
+        return self.seeds > 0
 
     def final_seeds(self) -> tuple[int, ...]:
         """None of those that chose anything."""
@@ -179,6 +184,10 @@ class GivenWork(TableWork):
 
 class HeatWork(GivenWork):
     """A network that is trained to be compared with others; the test part is not read."""
+
+    @property
+    def is_tested(self) -> bool:
+        return False  # it only chooses
 
     def do(self, task: GraphTask, report: Report) -> dict[str, Any]:  # noqa: ARG002
         task = self.on_split(task)

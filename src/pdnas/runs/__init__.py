@@ -19,12 +19,11 @@ from pdnas.runs.directory import (
     AnySettings,
     RunDirectory,
     load_run,
-    write_whole,
 )
 from pdnas.runs.machine import environment
 from pdnas.runs.predictions import Predictions
-from pdnas.runs.record import Figure, Record
-from pdnas.runs.result import Control, DataRecord, Result, SearchReport, SplitRecord, Trial
+from pdnas.runs.record import MOST, Count, Figure, Record, Seconds, Share
+from pdnas.runs.result import Control, DataRecord, Result, SearchReport, SplitRecord, Trial, fill
 from pdnas.runs.scores import Difference, Scores
 
 __all__ = [
@@ -36,6 +35,7 @@ __all__ = [
     "HISTORY",
     "JOURNAL",
     "LOCK",
+    "MOST",
     "PIPELINE",
     "PREDICTIONS",
     "RECIPE",
@@ -45,6 +45,7 @@ __all__ = [
     "WEIGHTS",
     "AnySettings",
     "Control",
+    "Count",
     "DataRecord",
     "Difference",
     "Figure",
@@ -54,9 +55,11 @@ __all__ = [
     "RunDirectory",
     "Scores",
     "SearchReport",
+    "Seconds",
+    "Share",
     "SplitRecord",
     "Trial",
     "environment",
+    "fill",
     "load_run",
-    "write_whole",
 ]

@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from pdnas.errors import PdnasError, RunError, UnknownNameError, first_complaint, shown
+from pdnas.files import check_path, write_whole
 from pdnas.runs.predictions import Predictions
 from pdnas.runs.record import Record
 from pdnas.runs.result import Result
@@ -80,6 +81,7 @@ class RunDirectory:
         """
         stamp = f"{datetime.now():%Y%m%d-%H%M%S-%f}"
         folder = Path(path) if path is not None else Path("runs") / f"{label}-{stamp}"
+        check_path(folder, RunError)
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         try:
             folder.mkdir(parents=True)
@@ -107,6 +109,7 @@ class RunDirectory:
     @classmethod
     def open(cls, path: str | Path) -> "RunDirectory":
         """An existing run directory."""
+        check_path(path, RunError)
         if not (Path(path) / SETTINGS).is_file():
             raise RunError(
                 f"'{path}' is not a run directory: it has no {SETTINGS}; give the path that a "
@@ -307,8 +310,11 @@ class RunDirectory:
                 f"'{path}' is damaged: it has {there} bytes of the {length} that were recorded; "
                 "start the run again in another directory."
             )
-        if there > length:
-            os.truncate(path, length)
+        try:
+            if there > length:
+                os.truncate(path, length)
+        except OSError as error:
+            raise self._cannot_write(HISTORY, error) from None
 
     def result(self) -> Result:
         """The result of a finished run, with its network."""
@@ -336,19 +342,6 @@ class RunDirectory:
             f"'{self.path / name}' cannot be written ({error.strerror}); make room for it or "
             "check its permissions."
         )
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there as a whole or, after an error, as it was before."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _before(name: Path) -> Path:

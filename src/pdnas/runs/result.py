@@ -15,7 +15,7 @@ from pdnas.diagram import draw_svg
 from pdnas.errors import RunError, shown
 from pdnas.models import AnyDesign, Network, make_network
 from pdnas.notebook import figures, headings, html_table, noted
-from pdnas.runs.record import Figure, Record
+from pdnas.runs.record import Count, Figure, Record, Seconds, Share
 from pdnas.runs.scores import Scores
 from pdnas.tasks.labels import Kind, Metric
 
@@ -56,14 +56,14 @@ class Trial(Record):
     """
 
     architecture: Architecture
-    hidden: int
-    seed: int
+    hidden: Count
+    seed: Count
     shared_val: Figure | None
-    val: Figure
-    epoch: int
-    epochs: int
-    rungs: tuple[float, ...]
-    seconds: float
+    val: Share
+    epoch: Count
+    epochs: Count
+    rungs: tuple[Share, ...]
+    seconds: Seconds
 
 
 class Control(Record):
@@ -284,13 +284,7 @@ class Result(Record):
         """This result with its network."""
         with torch.device("meta"):  # no memory and no random numbers for weights to be replaced
             network = make_network(self.architecture, self, self.hidden)
-        try:
-            network.load_state_dict(dict(weights), assign=True)
-        except RuntimeError as error:
-            reason = shown(" ".join(str(error).split()).rstrip("."), 400)
-            raise RunError(
-                f"The weights do not fit the architecture ({reason}); train again."
-            ) from None
+        fill(network, weights)
         result = self.model_copy()
         result._model = network.eval()
         return result
@@ -344,3 +338,23 @@ class Result(Record):
             f"hidden {self.hidden}, {self.parameters:,} parameters, "
             f"{sum(self.spent.values()):.1f} s on {self.device}"
         )
+
+
+def fill(network: Network, weights: Mapping[str, Tensor]) -> None:
+    """Give a network its weights, or say why they are not its own.
+
+    Args:
+        network: Whose own weights are replaced; it need not have any memory for them.
+        weights: By name.
+    """
+    kinds = {name: weight.dtype for name, weight in network.state_dict().items()}
+    other = next((n for n, w in weights.items() if w.dtype != kinds.get(n, w.dtype)), None)
+    try:
+        if other is not None:
+            raise RuntimeError(f"{other} is of {weights[other].dtype}, not of {kinds[other]}")
+        network.load_state_dict(dict(weights), assign=True)
+    except RuntimeError as error:
+        reason = shown(" ".join(str(error).split()).rstrip("."), 400)
+        raise RunError(
+            f"The weights do not fit the architecture ({reason}); train again."
+        ) from None

@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from pdnas.architecture import Architecture
+from pdnas.runs import MOST
 from pdnas.search.base import STRATEGIES, Candidate, above, below
 from pdnas.search.policy import Learned, Policy, entropies, something
 from pdnas.search.problem import Problem
@@ -34,7 +35,7 @@ class Agnn(Learned):
 
     name: Literal["agnn"] = "agnn"
     inherited_epochs: int = Field(
-        20, ge=1, description="Epochs of a training that begins with inherited weights."
+        20, ge=1, le=MOST, description="Epochs of a training that begins with inherited weights."
     )
 
     def rater(self, problem: Problem) -> Rater:

@@ -21,7 +21,7 @@ from pdnas.architecture import Architecture
 from pdnas.errors import SearchError, first_complaint, shown
 from pdnas.models import GraphNetwork
 from pdnas.registry import Registry
-from pdnas.runs import Record
+from pdnas.runs import MOST, Record
 from pdnas.search.problem import Problem
 from pdnas.training.fit import seeded
 
@@ -146,6 +146,8 @@ class Search(ABC):
         """Take over a saved state."""
         self.load(below("search/", state))
         self.epoch = int(state["epoch"])
+        if not 0 <= self.epoch <= self.epochs:
+            raise ValueError(f"epoch {self.epoch} of {self.epochs} is none")
         torch.set_rng_state(state["random"])
         if self.problem.device.type == "cuda":
             torch.cuda.set_rng_state(state["random-cuda"], self.problem.device)
@@ -157,7 +159,7 @@ class Strategy(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str
-    epochs: int = Field(400, ge=1, description="Epochs of the search.")
+    epochs: int = Field(400, ge=1, le=MOST, description="Epochs of the search.")
 
     @abstractmethod
     def start(self, problem: Problem) -> Search:
@@ -263,6 +265,15 @@ def load_learned(
             raise ValueError(f"{path} has the shape {list(value.shape)}")
         state.setdefault(numbers[name], {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def like(own: Tensor, stored: Tensor) -> Tensor:
+    """A stored tensor, which must be of the kind of that whose place it takes."""
+    if (stored.shape, stored.dtype) != (own.shape, own.dtype):
+        raise ValueError(
+            f"{stored.dtype} {list(stored.shape)} is not as {own.dtype} {list(own.shape)}"
+        )
+    return stored
 
 
 def above(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from pdnas.architecture import Architecture
 from pdnas.errors import SearchError
 from pdnas.models import GraphNetwork
+from pdnas.runs import MOST
 from pdnas.search.base import (
     STRATEGIES,
     Candidate,
@@ -23,6 +24,7 @@ from pdnas.search.base import (
     above,
     below,
     learned,
+    like,
     load_learned,
     never,
 )
@@ -56,7 +58,7 @@ class Darts(Strategy):
     """
 
     name: Literal["darts"] = "darts"
-    epochs: int = Field(50, ge=1, description="Epochs of the search.")
+    epochs: int = Field(50, ge=1, le=MOST, description="Epochs of the search.")
     weight_lr: float = Field(0.005, gt=0, description="Learning rate of the shared weights.")
     architecture_lr: float = Field(
         0.1, gt=0, description="Learning rate of the logits of ops and shortcuts."
@@ -65,7 +67,10 @@ class Darts(Strategy):
         0.001, ge=0, description="Pull of these logits towards zero, where all is equally likely."
     )
     pool: int = Field(
-        16, ge=1, description="Architectures that are proposed at the end, the likeliest first."
+        16,
+        ge=1,
+        le=MOST,
+        description="Architectures that are proposed at the end, the likeliest first.",
     )
 
     def start(self, problem: Problem) -> "DartsSearch":
@@ -226,6 +231,6 @@ class DartsSearch(Search):
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self._generator.set_state(tensors["generator"])
-        self._entropies = tensors["entropies"]
+        self._entropies = like(self._entropies, tensors["entropies"])
         self.shared.load(below("supernet/", tensors))
         load_learned(self._choosers, self.architecture_optimizer, below("choosers/", tensors))

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from pdnas.architecture import Architecture
 from pdnas.errors import SearchError
+from pdnas.runs import MOST
 from pdnas.search.base import STRATEGIES
 from pdnas.search.problem import Problem
 from pdnas.search.rated import OneShot, RatedSearch
@@ -18,9 +19,11 @@ class Evolution(OneShot):
     """Settings of a regularized evolution."""
 
     name: Literal["evolution"] = "evolution"
-    population: int = Field(20, ge=1, description="The latest architectures, which alone breed.")
+    population: int = Field(
+        20, ge=1, le=MOST, description="The latest architectures, which alone breed."
+    )
     tournament: int = Field(
-        5, ge=1, description="Drawn from them, of which the best is changed in one choice."
+        5, ge=1, le=MOST, description="Drawn from them, of which the best is changed in one choice."
     )
 
     @model_validator(mode="after")

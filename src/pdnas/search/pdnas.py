@@ -13,6 +13,7 @@ from pdnas.architecture import Architecture
 from pdnas.errors import SearchError
 from pdnas.models import GraphNetwork
 from pdnas.registry import Registry
+from pdnas.runs import MOST
 from pdnas.search.additive import AdditiveModel
 from pdnas.search.base import (
     STRATEGIES,
@@ -23,6 +24,7 @@ from pdnas.search.base import (
     above,
     below,
     learned,
+    like,
     load_learned,
     never,
 )
@@ -69,15 +71,17 @@ class Pdnas(Strategy):
     """Settings of the paper's search; the defaults are those that validation favors."""
 
     name: Literal["pdnas"] = "pdnas"
-    train_steps: int = Field(1, ge=1, description="Steps of the weights in each epoch.")
+    train_steps: int = Field(1, ge=1, le=MOST, description="Steps of the weights in each epoch.")
     weight_lr: float = Field(0.005, gt=0, description="Learning rate of the shared weights.")
     architecture_lr: float = Field(
         0.02, gt=0, description="Learning rate of the controller and the router."
     )
-    anneal_start: int = Field(80, ge=0, description="Epoch from which the noise is lowered.")
+    anneal_start: int = Field(
+        80, ge=0, le=MOST, description="Epoch from which the noise is lowered."
+    )
     anneal_rate: float = Field(1.0, ge=0, description="How fast it is lowered.")
     warm_up: int = Field(
-        400, ge=0, description="Epochs at first in which all paths are equally likely."
+        400, ge=0, le=MOST, description="Epochs at first in which all paths are equally likely."
     )
     estimator: Estimator = Field(
         "additive",
@@ -92,12 +96,18 @@ class Pdnas(Strategy):
         "off", description="Whether the controller looks at the graph."
     )
     pool: int = Field(
-        128, ge=1, description="Architectures that are ranked by the shared weights at the end."
+        128,
+        ge=1,
+        le=MOST,
+        description="Architectures that are ranked by the shared weights at the end.",
     )
     adapted: int = Field(
-        32, ge=0, description="How many of them adapt the weights before they are ranked again."
+        32,
+        ge=0,
+        le=MOST,
+        description="How many of them adapt the weights before they are ranked again.",
     )
-    adapt_epochs: int = Field(10, ge=1, description="For how many epochs they do.")
+    adapt_epochs: int = Field(10, ge=1, le=MOST, description="For how many epochs they do.")
     climb: Literal["off", "on"] | None = Field(
         None,
         description="Whether the rest of a budget of seconds is spent on what trainings so far "
@@ -439,9 +449,12 @@ class PdnasSearch(Search):
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self._generator.set_state(tensors["generator"])
-        self._entropies = tensors["entropies"]
+        self._entropies = like(self._entropies, tensors["entropies"])
+        seen = len(tensors["model/choices"])
         for name in SEEN:
-            setattr(self._model, name, tensors[f"model/{name}"])
+            own: Tensor = getattr(self._model, name)
+            own = own.new_empty(seen, *own.shape[1:])
+            setattr(self._model, name, like(own, tensors[f"model/{name}"]))
         self.shared.load(below("supernet/", tensors))
         load_learned(self._choosers, self.architecture_optimizer, below("choosers/", tensors))
 

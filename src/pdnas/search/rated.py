@@ -12,6 +12,7 @@ from torch import Tensor
 from pdnas.architecture import Architecture
 from pdnas.models import GraphNetwork
 from pdnas.registry import unknown
+from pdnas.runs import MOST
 from pdnas.search.base import (
     STRATEGIES,
     Candidate,
@@ -42,12 +43,12 @@ SHARED = "-shared"
 class Rated(Strategy):
     """Settings of such a search."""
 
-    epochs: int = Field(100, ge=1, description="Epochs of the search.")
+    epochs: int = Field(100, ge=1, le=MOST, description="Epochs of the search.")
     sharing: Literal["off", "on"] = Field(
         "off", description="Whether architectures share weights, or each is trained on its own."
     )
     train_epochs: int = Field(
-        200, ge=1, description="Epochs of each training within the search at most."
+        200, ge=1, le=MOST, description="Epochs of each training within the search at most."
     )
 
     @model_validator(mode="before")
@@ -71,7 +72,10 @@ class OneShot(Rated):
 
     weight_lr: float = Field(0.005, gt=0, description="Learning rate of the shared weights.")
     pool: int = Field(
-        128, ge=1, description="Architectures that are ranked by the shared weights at the end."
+        128,
+        ge=1,
+        le=MOST,
+        description="Architectures that are ranked by the shared weights at the end.",
     )
 
     def rater(self, problem: Problem) -> Rater:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from torch_geometric.data import Data
 
 from pdnas.errors import TaskError, shown
+from pdnas.files import check_path
 from pdnas.registry import unknown
 from pdnas.tasks.source import FORMATS, NAMED, SCHEMES, ReadOptions, Source
 from pdnas.tasks.standard import standardized, standardized_for
@@ -63,7 +64,10 @@ def load_task(
 def find_data_root(given: str | Path | None) -> Path | None:
     """The folder with data sets: what is given, or else what the environment names."""
     root = given or os.environ.get(DATA_ROOT)
-    return Path(root) if root else None
+    if not root:
+        return None
+    check_path(root, TaskError)
+    return Path(root)
 
 
 def find_task(given: AnyTask) -> GraphTask:
@@ -97,6 +101,7 @@ def _read(name: str, options: ReadOptions) -> Source:
         return SCHEMES[scheme](rest, options)
     if not name:
         raise TaskError("The task has no name; see pdnas tasks for those that there are.")
+    check_path(name, TaskError)
     path = Path(name)
     try:
         form = "folder" if path.is_dir() else path.suffix.lower()

@@ -40,9 +40,11 @@ class Split:
             index = torch.as_tensor(getattr(self, part), dtype=torch.long).cpu()
             object.__setattr__(self, part, torch.from_numpy(np.unique(index.numpy())))
             if index.numel() == 0:
+                remedy = "give every part at least one, or use --split random"
+                if self.name == "random":
+                    remedy = f"it takes 3 labelled {self.unit}s at least: label more of them"
                 raise TaskError(
-                    f"The split '{self.name}' has no labelled {self.unit} for {part}; "
-                    "give every part at least one, or use --split random."
+                    f"The split '{self.name}' has no labelled {self.unit} for {part}; {remedy}."
                 )
         for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
             both = np.intersect1d(getattr(self, first), getattr(self, second))

@@ -19,7 +19,9 @@ from pydantic import (
 from torch import nn
 
 from pdnas.errors import RecipeError
+from pdnas.files import check_path, write_whole
 from pdnas.registry import Registry, refusal, unknown
+from pdnas.runs import MOST
 from pdnas.toml import read_toml
 
 NAME = "name"
@@ -57,7 +59,7 @@ class Recipe(BaseModel):
         1.0, ge=0, description="Weight of the copies' distance from their common answer."
     )
     consistency_warm_up: int = Field(
-        100, ge=0, description="Epochs in which that weight grows from 0 to its value."
+        100, ge=0, le=MOST, description="Epochs in which that weight grows from 0 to its value."
     )
     sharpening: float = Field(
         0.5, ge=0.01, le=1, description="Temperature of that answer; the lower, the surer."
@@ -68,12 +70,16 @@ class Recipe(BaseModel):
         le=64,
         description="Networks trained first, of which a final training learns the mean answer too.",
     )
-    epochs: int = Field(400, ge=1, description="Epochs at most.")
-    patience: int = Field(100, ge=1, description="Epochs without a better one before stopping.")
+    epochs: int = Field(400, ge=1, le=MOST, description="Epochs at most.")
+    patience: int = Field(
+        100, ge=1, le=MOST, description="Epochs without a better one before stopping."
+    )
     selection: Literal["metric", "loss"] = Field(
         "metric", description="What of validation picks the epoch; the other one breaks ties."
     )
-    batch_graphs: int = Field(2, ge=1, description="Graphs per step where there are several.")
+    batch_graphs: int = Field(
+        2, ge=1, le=MOST, description="Graphs per step where there are several."
+    )
     batching: Batching | None = Field(
         None,
         description="What a step sees of a single graph: all of it, clusters, or nodes with a few "
@@ -82,11 +88,15 @@ class Recipe(BaseModel):
     batch_nodes: int | None = Field(
         None,
         ge=1,
+        le=MOST,
         description="About how many nodes a step sees, in clusters, or learns from, with their "
         "neighbors; none: all, or as many as fit.",
     )
     neighbors: int | None = Field(
-        None, ge=1, description="How many of each node's neighbors a block hears then; none: 10."
+        None,
+        ge=1,
+        le=MOST,
+        description="How many of each node's neighbors a block hears then; none: 10.",
     )
     schedule: Literal["constant", "cosine"] | None = Field(
         None,
@@ -204,8 +214,9 @@ class Recipe(BaseModel):
         """Write a TOML file that :meth:`load` reads."""
         values = self.model_dump(exclude_none=True)
         lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+        check_path(path, RecipeError)
         try:
-            Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+            write_whole(Path(path), ("\n".join(lines) + "\n").encode())
         except OSError as error:
             raise RecipeError(
                 f"The recipe cannot be written to '{path}' ({error.strerror}); give a path that "

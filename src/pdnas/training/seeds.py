@@ -20,11 +20,13 @@ from pdnas.runs import (
     CHECKPOINT_WEIGHTS,
     RESULT,
     WEIGHTS,
-    Figure,
+    Count,
     Record,
     Result,
     RunDirectory,
     Scores,
+    Seconds,
+    Share,
     SplitRecord,
 )
 from pdnas.tasks import AnyTask, GraphTask, Split, find_task
@@ -50,13 +52,13 @@ class Training(Record):
         seconds: How long they took.
     """
 
-    split_seed: int | None
-    seed: int
-    epoch: int
-    val: Figure
-    test: Figure
-    epochs: int = 0
-    seconds: float
+    split_seed: Count | None
+    seed: Count
+    epoch: Count
+    val: Share
+    test: Share
+    epochs: Count = 0
+    seconds: Seconds
 
 
 class TrainingRecord(Record):
@@ -72,7 +74,7 @@ class TrainingRecord(Record):
     data: str = ""
     splits: tuple[str, ...]
     trainings: tuple[Training, ...]
-    history_bytes: int
+    history_bytes: Count
 
 
 Watcher = Callable[[int, Epoch], None]

@@ -13,6 +13,9 @@ from pdnas.tuning.work import Work
 P = ParamSpec("P")
 R = TypeVar("R")
 
+LONGEST = 1e6
+"""Seconds of one wait: no system waits as long as some may ask for."""
+
 TRIES = 2
 """How often a piece of work is begun, if whoever does it is lost each time."""
 
@@ -234,9 +237,9 @@ class Executor(ABC):
 
 
 def _patience(under_way: dict[int, _UnderWay], now: float) -> float | None:
-    """Seconds until the first piece of work is overdue; none: none ever is."""
+    """Seconds to wait until the first piece of work is overdue; none: none ever is."""
     ends = [piece.until for piece in under_way.values() if piece.until is not None]
-    return max(0.0, min(ends) - now) if ends else None
+    return min(LONGEST, max(0.0, min(ends) - now)) if ends else None
 
 
 def _overdue(under_way: dict[int, _UnderWay], now: float) -> list[int]:

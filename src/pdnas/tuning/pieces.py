@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ConfigDict, ValidationError
 
 from pdnas.errors import RunError, first_complaint
+from pdnas.files import check_path
 from pdnas.runs import SETTINGS, Record, RunDirectory
 from pdnas.tuning.executor import Done, Executor, Failed
 from pdnas.tuning.work import Work
@@ -72,6 +73,10 @@ class Pieces(Generic[R]):
                 stored = path.read_bytes()
                 self.done[path.stem] = kind.model_validate_json(stored)
                 self._sums[path.stem] = Fingerprint.model_validate_json(stored).work_sha256
+            except OSError as error:
+                raise RunError(
+                    f"'{path}' cannot be read ({error.strerror}); check its permissions."
+                ) from None
             except ValidationError as error:
                 raise RunError(
                     f"'{path}' is damaged: {first_complaint(error)}; delete it and run again."
@@ -152,9 +157,15 @@ def open_folder(
         refusal: Why settings that are there and are others are not accepted, as the end of a
             sentence about the folder; none: they are.
     """
+    check_path(folder, RunError)
     place = folder / SETTINGS
     if place.is_file():
-        there = place.read_bytes()
+        try:
+            there = place.read_bytes()
+        except OSError as error:
+            raise RunError(
+                f"'{place}' cannot be read ({error.strerror}); check its permissions."
+            ) from None
         if there != (json.dumps(settings, indent=2) + "\n").encode():
             reason = refusal(there)
             if reason is not None:
