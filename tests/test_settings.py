@@ -95,7 +95,7 @@ def test_data_in_memory_cannot_be_read_again(settings: SearchSettings) -> None:
         ({"ray_address": "auto"}, "auto", "--ray-address is for trials on Ray; leave it out"),
         ({"gpus_per_trial": 0.5}, "auto", "--gpus-per-trial is for trials on Ray; leave it out"),
         ({"executor": "ray", "gpus_per_trial": 0.0}, "auto", "--gpus-per-trial is 0; give a part"),
-        ({"executor": "ray", "gpus_per_trial": 1.5}, "auto", "or a whole number of them"),
+        ({"executor": "ray", "gpus_per_trial": 1.5}, "auto", "or a whole number from 1; without"),
         ({"executor": "ray", "gpus_per_trial": math.nan}, "auto", "--gpus-per-trial is nan"),
         ({"executor": "ray", "gpus_per_trial": 0.5}, "cpu", "--device is cpu, but --gpus-per-tri"),
         ({"executor": "ray"}, "cuda:0", "--device is cuda:0, but trials on Ray compute on GPUs"),

@@ -224,7 +224,7 @@ class WorkerFlags:
         if gpus is not None and not (0 < gpus <= 1 or gpus in range(2, MOST_WORKERS)):
             raise PdnasError(
                 f"--gpus-per-trial is {gpus:g}; give a part of a GPU such as 0.1, or a whole "
-                "number of them."
+                "number from 1; without the flag trials compute on CPUs."
             )
         if self.executor == "local":
             for name in ("ray_address", "gpus_per_trial"):

@@ -829,8 +829,8 @@ def test_a_tuning_goes_on_elsewhere(pdnas: Pdnas, tiny: Path, opened: list[Worke
         (
             ["search"],
             ["--workers", "2"],
-            "--workers, --executor and the like say who does the searches of a grid, but this is "
-            "one search; leave them out.",
+            "--workers, --executor, --trial-timeout and the like are for the searches of a grid, "
+            "but this is one search; leave them out.",
         ),
         (["search"], ["--ray-address", "a:1"], "--ray-address is for trials on Ray; leave it out"),
         (

@@ -716,7 +716,7 @@ def test_a_grid_that_others_search_comes_to_the_same(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--workers", "2"], "--workers, --executor and the like say who does the searches of a "),
+        (["--workers", "2"], "--workers, --executor, --trial-timeout and the like are for the "),
         (["--executor", "ray", *GRID, "--budget-seconds", "60"], "--budget-seconds is for searche"),
         (["--workers", "2", *GRID, "--tensorboard"], "--tensorboard is for searches of this proc"),
         (["--workers", "0", *GRID], "The number of workers is 0; give 1 to"),

@@ -20,6 +20,7 @@ from pdnas.errors import DivergedError, PdnasError, RunError, SearchError, Unkno
 from pdnas.job import MANY, Job
 from pdnas.pipeline import plan
 from pdnas.search.random import Random
+from pdnas.settings import WorkerFlags
 from pdnas.space import SPACES
 from pdnas.tasks import GraphTask
 from pdnas.training import RECIPES
@@ -164,7 +165,15 @@ def test_other_rivals_and_more_seeds_are_added(make: Make) -> None:
         ({"space": SPACES["paper"]}, "another space"),
         ({"workers": 2}, "workers was 1 and is 2"),
         ({"threads": 2}, "threads was 1 and is 2"),
-        ({"asked": {"normalize": "on"}}, "normalize was None and is on"),
+        ({"asked": {"normalize": "on"}}, "normalize was not given and is on"),
+        (
+            {"workers": WorkerFlags(executor="ray", ray_address="local")},
+            "executor was local and is ray",
+        ),
+        (
+            {"workers": WorkerFlags(executor="ray", gpus_per_trial=0.5), "device": "auto"},
+            "executor was local and is ray",
+        ),
     ],
 )
 def test_other_settings_are_refused(make: Make, changed: dict[str, Any], said: str) -> None:

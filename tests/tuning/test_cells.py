@@ -149,7 +149,8 @@ def test_a_grid_that_was_stopped_comes_to_the_same_end(
 def test_a_search_that_fails_is_one_sentence_and_the_others_are_kept(
     find: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, workers, do = tmp_path / "run", WorkerFlags(workers=2), CellWork.do
+    workers = WorkerFlags(workers=2, trial_timeout=600)
+    run, do = tmp_path / "run", CellWork.do
 
     def fail(self: CellWork, *arguments: Any) -> dict[str, Any]:
         if self.job.hidden == (4,):
@@ -162,7 +163,8 @@ def test_a_search_that_fails_is_one_sentence_and_the_others_are_kept(
             find(run, workers)
     assert str(refused.value) == (
         "2 of 4 searches failed, the first of them with 1 block(s) and hidden size 4: The loss is "
-        f"gone; what is done is kept: go on with pdnas resume {run}."
+        f"gone; what is done is kept: go on with pdnas resume {run}, and a larger --trial-timeout "
+        "if that was too short."
     )
     expected = kept(tmp_path / "whole", find(tmp_path / "whole"))
     assert kept(run, find(run, workers)) == expected

@@ -153,7 +153,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     [
         ({"a": 1}, {"a": 1}, None),
         ({"a": 1, "b": 2}, {"a": 1, "b": 3}, "b was 2 and is 3"),
-        ({}, {"a": 1}, "a was None and is 1"),
+        ({}, {"a": 1}, "a was not given and is 1"),
         ({"a": "x" * 41}, {"a": "y"}, "another a"),
     ],
 )

@@ -474,6 +474,7 @@ def open_fake(
     ) -> tuple[RayExecutor, FakeRay]:
         fake = FakeRay(*nodes, error=error, refusals=refusals)
         monkeypatch.setattr(on_ray, "_import_ray", lambda: fake)
+        monkeypatch.setattr(on_ray, "_remembered", lambda: "here")
         return RayExecutor({"task": tiny_task}, **settings), fake
 
     return open_
@@ -574,8 +575,9 @@ def test_a_cluster_that_is_busy_is_joined_at_another_try(
 def test_a_cluster_that_cannot_be_joined_is_refused(
     open_fake: Fake, refusals: tuple[str, ...]
 ) -> None:
-    with pytest.raises(ExecutorError, match="No Ray cluster can be used at 'auto'"):
+    with pytest.raises(ExecutorError, match="No Ray cluster can be used at 'auto'") as refused:
         open_fake({"CPU": 2.0}, refusals=refusals)
+    assert "set RAY_AUTH_MODE=token; start one" in str(refused.value)
 
 
 def test_nodes_that_cannot_be_counted_are_counted_later(
@@ -683,3 +685,74 @@ def test_work_has_begun_before_its_data_are_loaded(tmp_path: Path, heard: list[s
     """A time limit counts for those that never arrive."""
     assert do(Scribble(task="task", run=tmp_path / "one"), None)[0] == "done"
     assert heard == ["began", "loaded"]
+
+
+@pytest.mark.parametrize(
+    ("meant", "complaint"),
+    [
+        ("127.0.0.1:{port}", "No Ray cluster answers at '127.0.0.1:{port}' ("),
+        (None, "This machine belongs to no Ray cluster; start one with 'ray start --head'"),
+    ],
+)
+def test_a_cluster_that_this_machine_belonged_to_is_not_asked_for_ever(
+    tiny_task: GraphTask, monkeypatch: pytest.MonkeyPatch, meant: str | None, complaint: str
+) -> None:
+    """Its head is gone, but it was not told to stop; Ray would ask its address on and on."""
+    from ray._private import services
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def known(address: str, folder: str | None) -> str:
+        assert (address, folder) == ("auto", None)
+        if meant is None:
+            raise ConnectionError("Could not find any running Ray instance.")
+        return meant.format(port=port)
+
+    monkeypatch.setattr(services, "get_ray_address_from_environment", known)
+    monkeypatch.setattr(on_ray, "_import_ray", lambda: FakeRay(refusals=(DIED,)))
+    with pytest.raises(ExecutorError) as refused:
+        RayExecutor({"task": tiny_task})
+    assert str(refused.value).startswith(complaint.format(port=port))
+    assert "start one with 'ray start --head', give its --ray-address" in str(refused.value)
+
+
+def test_ctrl_c_on_the_way_out_is_heard_after_it(
+    open_fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor, fake = open_fake({"CPU": 2.0}, refusals=(DIED,))
+    leave, left = executor._leave, []
+
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+        leave()
+        left.append(fake.is_connected)
+
+    monkeypatch.setattr(executor, "_leave", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        executor.close()
+    assert left == [False], "all of it was done"
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_ctrl_c_twice_does_not_wait(open_fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor, _ = open_fake({"CPU": 2.0})
+
+    def hangs() -> None:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+        pytest.fail("nobody came")
+
+    monkeypatch.setattr(executor, "_leave", hangs)
+    with pytest.raises(KeyboardInterrupt):
+        executor.close()
+
+
+def test_on_the_way_out_of_another_thread_nothing_changes(open_fake: Fake) -> None:
+    executor, fake = open_fake({"CPU": 2.0}, refusals=(DIED,))
+    thread = threading.Thread(target=executor.close)
+    thread.start()
+    thread.join(LONG)
+    assert not fake.is_connected

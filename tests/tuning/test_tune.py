@@ -316,6 +316,20 @@ def test_a_trial_that_throws_is_recorded_and_the_study_goes_on(
     assert len(result.test.values) == 2
 
 
+def test_recipes_that_all_fail_are_said_to(
+    tune: Tune, given: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def throw(*_: object) -> object:
+        raise DivergedError("The loss is gone.")
+
+    monkeypatch.setattr(TrainingWork, "do", throw)
+    noted: list[str] = []
+    monkeypatch.setattr(TuningWatcher, "noted", lambda _, sentence: noted.append(sentence))
+    result = tune(given, tmp_path / "run")
+    assert Recipe.model_validate(result.recipe).undecided == given.search.recipe
+    assert noted == ["No recipe could be tried, so it stays as it was: The loss is gone."]
+
+
 def test_a_grid_of_which_nothing_could_be_tried_is_one_sentence(
     tune: Tune, given: Tuning, tmp_path: Path
 ) -> None:

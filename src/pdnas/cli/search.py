@@ -179,8 +179,8 @@ def check_workers(
     if len(job.blocks) * len(job.hidden) == 1:
         remedy = "" if begun else "give several --blocks or --hidden, or "
         raise SearchError(
-            "--workers, --executor and the like say who does the searches of a grid, but this "
-            f"is one search; {remedy}leave them out."
+            "--workers, --executor, --trial-timeout and the like are for the searches of a grid, "
+            f"but this is one search; {remedy}leave them out."
         )
     for flag, value in (
         ("--budget-seconds", job.budget_seconds),

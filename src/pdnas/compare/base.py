@@ -146,12 +146,12 @@ class CompareSettings(Record):
         split_sha256: Fingerprint of the split.
         data_sha256: Fingerprint of the graphs and their labels; early versions wrote none.
         asked: How the task was asked for.
+        executor: Who does the attempts.
+        gpus_per_trial: Of each attempt on Ray, where it has any.
         device: Where it is done.
         threads: CPU threads of each attempt.
         workers: How many attempts run side by side: seconds depend on it; none: as many as a Ray
             cluster has room for.
-        executor: Who does them.
-        gpus_per_trial: Of each attempt on Ray, where it has any.
     """
 
     command: Literal["compare"] = "compare"
@@ -160,11 +160,11 @@ class CompareSettings(Record):
     split_sha256: str
     data_sha256: str = ""
     asked: Annotated[dict[str, Any], BeforeValidator(of_earlier)]
+    executor: Literal["local", "ray"] = "local"
+    gpus_per_trial: float | None = None
     device: str
     threads: int
     workers: int | None
-    executor: Literal["local", "ray"] = "local"
-    gpus_per_trial: float | None = None
 
     def decisive(self) -> dict[str, Any]:
         """What must stay as it is; other rivals and more seeds are welcome, one by one."""

@@ -31,6 +31,10 @@ def cell_folder(run: RunDirectory, job: Job) -> Path:
     return run.path / CELLS / f"blocks-{blocks}-hidden-{hidden}"
 
 
+TOO_SHORT = ", and a larger --trial-timeout if that was too short"
+"""What else may help where searches have a limit."""
+
+
 class CellOutcome(Record):
     """What the search of a cell came to.
 
@@ -102,11 +106,12 @@ class GridSearcher:
         if failures:
             number, reason = min(failures.items())
             job = jobs[number]
+            longer = "" if self._workers.trial_timeout is None else TOO_SHORT
             raise RunError(
                 f"{len(failures)} of {len(jobs)} searches failed, the first of them with "
                 f"{job.blocks[0]} block(s) and hidden size {job.hidden[0]}: "
                 f"{reason.removesuffix('.')}; what is done is kept: go on with pdnas resume "
-                f"{self._run.path}."
+                f"{self._run.path}{longer}."
             )
         return [
             (found[n].cell, [{**line, "cell": n} for line in found[n].history])

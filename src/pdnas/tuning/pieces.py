@@ -190,8 +190,9 @@ def open_folder(
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """The first setting that is another now than before, with both values where they are short."""
     for name in {**before, **now}:
-        values = [str(part.get(name)) for part in (before, now)]
-        if before.get(name) != now.get(name):
+        both = [part.get(name) for part in (before, now)]
+        if both[0] != both[1]:
+            values = ["not given" if value is None else str(value) for value in both]
             short = max(map(len, values)) <= SHORT
             return f"{name} was {values[0]} and is {values[1]}" if short else f"another {name}"
     return None

@@ -5,6 +5,7 @@ import logging
 import os
 import pickle
 import shutil
+import signal
 import socket
 import tempfile
 import threading
@@ -35,6 +36,18 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 """The address of a cluster of this machine, which lasts as long as the work."""
+
+AUTO = "auto"
+"""The address of the cluster that this machine belongs to."""
+
+REMEDY = (
+    "start one with 'ray start --head', give its --ray-address, or --ray-address local for one of "
+    "this machine alone."
+)
+"""What to do where there is no cluster."""
+
+ASKED = "where it asks for a token, as clusters of Ray do by default, set RAY_AUTH_MODE=token; "
+"""What to do where Ray, which sends tokens nowhere unasked, may have sent none."""
 
 STARTS = 3
 """How often a cluster is joined, or started, where it seems to be :data:`BUSY`."""
@@ -159,7 +172,7 @@ class RayExecutor(Executor):
         self,
         tasks: Mapping[str, GraphTask],
         *,
-        address: str = "auto",
+        address: str = AUTO,
         workers: int | None = None,
         gpus: float = 0.0,
         threads: int = 1,
@@ -247,6 +260,10 @@ class RayExecutor(Executor):
         self._forget(ref)
 
     def close(self) -> None:
+        with _undisturbed():
+            self._close()
+
+    def _close(self) -> None:
         try:
             if self._ray.is_initialized():  # else Ray would start a cluster
                 with suppress(*self._away):
@@ -276,22 +293,23 @@ class RayExecutor(Executor):
         _let_ray_print(False)
         for start in range(STARTS):
             try:
-                self._ray.init(
-                    **place,
-                    log_to_driver=False,
-                    configure_logging=False,
-                    logging_level=logging.ERROR,
-                )
+                with warnings.catch_warnings():  # what they say is in the error too
+                    warnings.filterwarnings("ignore", module=r"ray\.")
+                    self._ray.init(
+                        **place,
+                        log_to_driver=False,
+                        configure_logging=False,
+                        logging_level=logging.ERROR,
+                    )
                 return
             except Exception as error:  # Ray throws of any kind, plain ones among them
                 if any(sign in str(error) for sign in BUSY) and start + 1 < STARTS:
                     continue
                 lines = [line.strip() for line in str(error).splitlines() if line.strip()]
                 reason = " ".join(lines[:4]).rstrip(".")
+                asked = "" if self._address == LOCAL else ASKED
                 raise ExecutorError(
-                    f"No Ray cluster can be used at '{self._address}' ({reason}); start one with "
-                    "'ray start --head', give its --ray-address, or --ray-address local for one "
-                    "of this machine alone."
+                    f"No Ray cluster can be used at '{self._address}' ({reason}); {asked}{REMEDY}"
                 ) from None
 
     def _leave(self) -> None:
@@ -483,6 +501,28 @@ def _import_ray() -> Any:
     return ray
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits: in the middle of the way out the exit code would be Ray's. Twice is enough."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # it goes to the main thread
+        return
+    came: list[int] = []
+
+    def wait(number: int, _: object) -> None:
+        if came:
+            raise KeyboardInterrupt
+        came.append(number)
+
+    before = signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
 def _let_ray_print(allowed: bool) -> None:
     """Whether Ray prints what befalls its tasks, ``log_to_driver`` or not, where results go."""
     from ray._private import worker  # its debugger does this; there is no public way
@@ -500,17 +540,34 @@ def _errors_of_clients() -> tuple[type[Exception], ...]:
 
 
 def _check_answers(address: str) -> None:
-    """Refuse an address where nobody answers; Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    """Refuse an address where nobody answers; Ray itself would try for minutes, or for ever."""
+    meant = _remembered() if address == AUTO else address
+    host, _, port = meant.removeprefix("ray://").rpartition(":")
     if not host:
         return
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER).close()
     except (OSError, ValueError, OverflowError) as error:
+        if address == AUTO:
+            raise ExecutorError(
+                f"No Ray cluster answers at '{meant}' ({error}), which this machine remembers; "
+                f"{REMEDY}"
+            ) from None
         raise ExecutorError(
             f"No Ray cluster answers at '{address}' ({error}); give the --ray-address of one, "
             "auto for the one that this machine belongs to, or local for one of this machine."
         ) from None
+
+
+def _remembered() -> str:
+    """The address of the cluster that this machine belongs to, or belonged to."""
+    from ray._private import services  # what its init asks; there is no public way
+
+    try:
+        address: str = services.get_ray_address_from_environment(AUTO, None)
+    except ConnectionError:
+        raise ExecutorError(f"This machine belongs to no Ray cluster; {REMEDY}") from None
+    return address
 
 
 def _first_line(reason: object) -> str:

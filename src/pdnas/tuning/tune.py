@@ -289,8 +289,7 @@ def _choose_shape(
     watcher.began("shapes", study, study.wanted)
     _drive(study, executor, supply, reported=lambda _: False, finished=finished)
     if not study.complete:
-        reasons = "; ".join(sorted({row.reason for row in study.rows()}))
-        raise PdnasError(f"No shape of the grid could be tried on {task.name}: {reasons}")
+        raise PdnasError(f"No shape of the grid could be tried on {task.name}: {_reasons(study)}")
     try:
         return Shape.model_validate(study.best.user_attrs.get("shape")), study.seconds
     except ValidationError as error:
@@ -342,4 +341,11 @@ def _tune_recipe(
         reported=lambda event: study.report(event.number, event.epoch, event.val),
         finished=finished,
     )
+    if not study.complete:
+        watcher.noted(f"No recipe could be tried, so it stays as it was: {_reasons(study)}")
     return study.best, study.seconds
+
+
+def _reasons(study: Study) -> str:
+    """Why trials failed, each reason once."""
+    return "; ".join(sorted({row.reason for row in study.rows()}))
