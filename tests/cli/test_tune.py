@@ -502,12 +502,12 @@ def test_what_a_step_sees_stays_as_it_was_decided(
     ("flags", "other"),
     [
         (["--seeds", "3"], "seeds was 2 and is 3"),
-        (["--batch-nodes", "9"], "batching was full and is None"),
+        (["--batch-nodes", "9"], "batching was full and is not given"),
         (["--lr", "0.5"], "lr was 0.01 and is 0.5"),
         (["--fields", "lr"], "another fields"),
         (["--architecture", "gat"], "another architecture"),
         (["--device", "cpu"], "device was auto and is cpu"),
-        (["--split", "random"], "split was None and is random"),
+        (["--split", "random"], "split was not given and is random"),
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",
 )
