@@ -254,6 +254,7 @@ def begin(rank: int, port: int, folder: Path, work: Callable[[Path], None]) -> N
             work(folder)
     except ParallelError as error:
         (folder / f"{rank}.txt").write_text(str(error))
+        parallel.leave(2)  # as a command does
         raise SystemExit(2) from None
 
 
