@@ -348,7 +348,7 @@ def test_the_same_command_goes_on_and_another_place_is_refused(
     assert pdnas(*command, *shared.flags).returncode == 0
     assert json.loads(Path("one", SETTINGS).read_text())["storage"] == before
     said = pdnas(*command).stderr
-    assert "begun with other settings: storage was a database and is None; repeat them" in said
+    assert "begun with other settings: storage was a database and is not given; repeat them" in said
     said = pdnas(*command, *shared.flags[:2], "--study", "other").stderr
     assert f"begun with other settings: study was {shared.name} and is other; repeat them" in said
 
